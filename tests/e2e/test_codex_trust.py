@@ -2,9 +2,12 @@
 
 import json
 import subprocess
+from collections.abc import Sequence
 from typing import Any
 
-from lifebus.live.model.scripting import prompt, say
+import pytest
+
+from lifebus.live.model.scripting import ScriptStep, prompt, run, say
 from lifebus.live.programs.base import Turn
 from lifebus.live.programs.codex import CODEX
 from lifebus.live.sandbox import PATIENCE_S
@@ -59,6 +62,16 @@ async def test_untrusted_hooks_are_told_of_and_trusted_ones_run() -> None:
         assert (after.code, "NOT TRUSTED" in after.out) == (0, False), after
         await on.run(Turn(prompt("Go on.", say("gone on")), trusting=False))
         assert events_of(await on.receipts())[0] == "session.starting startup"
+
+
+@pytest.mark.parametrize("steps", [(say("done"),), (run("sleep 4"), say("done"))], ids=["short", "long"])
+async def test_turns_without_trusted_hooks_show_that_these_are_silent_and_why(steps: Sequence[ScriptStep]) -> None:
+    async with harness_run(CODEX) as on:
+        await on.run(Turn(prompt("Work.", *steps), trusting=False))
+        loss = await on.first(lambda one: one.event == "capability.degraded")
+        assert loss.telemetry_summary["cause"] == "hooks_silent"
+        evidence = loss.capability_degradations[0].evidence
+        assert evidence.endswith("no hook ever came: the hooks are installed and not trusted")
 
 
 async def test_a_canary_arrives_through_the_installed_hooks() -> None:

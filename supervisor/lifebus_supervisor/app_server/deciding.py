@@ -33,11 +33,11 @@ _MOVED: Final = "the thread was resumed in another app-server"
 _FOLLOWED: Final = "another turn of the thread began"
 
 
-def leaves_to_hooks(monitor: SessionMonitor, *, installed: bool) -> bool:
-    """Whether hooks report a session, or will: they came, or are installed, and are not known to be silent."""
+def leaves_to_hooks(monitor: SessionMonitor, *, expected: bool) -> bool:
+    """Whether hooks report a session, or will: they came, or are `expected`, and are not known to be silent."""
     # hooks that are installed may still not run: then nobody but the app-server reports
     silent = any(one.cause == Cause.HOOKS_SILENT.value for one in monitor.state.lost)
-    return (monitor.is_hooked or installed) and not silent
+    return (monitor.is_hooked or expected) and not silent
 
 
 def findings_of(

@@ -38,7 +38,7 @@ class AppServerRecorder:
 
     def leaves_to_hooks(self, monitor: SessionMonitor) -> bool:
         """Whether what hooks report too is left to them."""
-        return leaves_to_hooks(monitor, installed=self._environment.hooks_installed(monitor.key[0]))
+        return leaves_to_hooks(monitor, expected=self._environment.hooks_expected(monitor.key[0]))
 
     async def record(
         self, monitor: SessionMonitor, findings: Sequence[SupervisionFinding], manifest: AdapterManifest

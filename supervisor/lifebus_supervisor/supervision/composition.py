@@ -8,12 +8,13 @@ from typing import Final
 import anyio
 from anyio.abc import TaskGroup
 
-from lifebus_adapters.adapter import Adapter
+from lifebus_adapters.harness import Harness
 from lifebus_adapters.shared.telemetry import Surroundings
 from lifebus_broker.routing.bus import EventBus
 from lifebus_supervisor.app_server.recorder import AppServerRecorder
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.jobs.state_follower import StateFollowerTask
+from lifebus_supervisor.supervision.distrusted_hooks import DistrustedHooks
 from lifebus_supervisor.supervision.environment import Environment, SupervisorLimits
 from lifebus_supervisor.supervision.installed_hooks import InstalledHooks
 from lifebus_supervisor.supervision.monitor_table import MonitorTable
@@ -54,17 +55,18 @@ class NoTelemetry:
 
 
 def compose_supervisor(
-    settings: Settings, bus: EventBus, adapters: Mapping[str, Adapter], follower: StateFollowerTask | None
+    settings: Settings, bus: EventBus, adapters: Mapping[str, Harness], follower: StateFollowerTask | None
 ) -> tuple[Supervisor, AppServerRecorder]:
     """Return the supervisor of a bus, with the telemetry that the settings ask for; and the recorder of app-servers.
 
     Its monitors begin with the state that the `follower` has, where there is one.
     """
     telemetry: Tailer | NoTelemetry = NoTelemetry()
+    surroundings = Surroundings(home=str(home_directory()), environ=dict(os.environ))
     if settings.telemetry.enabled:
         telemetry = Tailer(
             {name: adapter.sources for name, adapter in adapters.items()},
-            Surroundings(home=str(home_directory()), environ=dict(os.environ)),
+            surroundings,
             uid=os.geteuid(),
             now=time.time,
             discover=settings.telemetry.discover,
@@ -81,6 +83,7 @@ def compose_supervisor(
         epoch=time.time,
         is_alive=is_alive,
         hooks_installed=InstalledHooks(settings.state_dir),
+        hooks_distrusted=DistrustedHooks(adapters, surroundings),
     )
     known = None if follower is None else follower.known
     monitors = MonitorTable(bus.ledger, bus.capabilities.apply, environment.epoch, known)
@@ -120,6 +123,8 @@ def start_supervision(supervisor: Supervisor, settings: Settings, tasks: TaskGro
 
 
 async def _tick_for_ever(supervisor: Supervisor, settings: Settings) -> None:
+    # A pass at once, and not after the first interval: what a session writes until then would be taken for old.
+    supervisor.wake.set()
     interval_s = settings.ticks.interval_ms / 1000
     await run_ticks(supervisor, interval=interval_s, now=time.monotonic, wait=supervisor.wake.wait)
 

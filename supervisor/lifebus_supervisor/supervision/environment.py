@@ -58,7 +58,7 @@ class Environment(Struct, frozen=True, kw_only=True):
     """The clocks in seconds, the processes, and the installed hooks.
 
     `now` is monotonic, `epoch` the wall clock.  `is_alive` says whether a process lives, `hooks_installed` whether an
-    adapter's hooks are installed.
+    adapter's hooks are installed, `hooks_distrusted` in a few words why its harness does not run them.
     """
 
     now: Callable[[], float]
@@ -66,3 +66,8 @@ class Environment(Struct, frozen=True, kw_only=True):
     # Compares the start time as well: process ids are used again.
     is_alive: Callable[[CallerProcess], bool]
     hooks_installed: Callable[[str], bool] = lambda _: False
+    hooks_distrusted: Callable[[str], str | None] = lambda _: None
+
+    def hooks_expected(self, adapter_id: str) -> bool:
+        """Whether hooks of an adapter are installed and nothing is known that keeps its harness from running them."""
+        return self.hooks_installed(adapter_id) and self.hooks_distrusted(adapter_id) is None

@@ -28,18 +28,27 @@ _BACK: Final = {
 
 
 def capability_findings(
-    monitor: SessionMonitor, manifest: AdapterManifest, moment: Moment, limits: SilenceLimits, *, hooks_expected: bool
+    monitor: SessionMonitor,
+    manifest: AdapterManifest,
+    moment: Moment,
+    limits: SilenceLimits,
+    *,
+    hooks_installed: bool,
+    distrust: str | None = None,
 ) -> Iterator[SupervisionFinding]:
     """Yield what a session has lost or got back since its last receipt about it.
 
-    `hooks_expected` says that hooks are installed for the adapter, so that a session without any is silent too.
+    `hooks_installed` says that the adapter has hooks, so that a session without any is silent too; `distrust` says why
+    its harness does not run them, None where nothing is known that keeps it from that.
     """
     if monitor.state.ended or not monitor.loaded:
         return
-    health = source_health(monitor, moment, hooks_expected=hooks_expected)
+    health = source_health(monitor, moment, hooks_installed=hooks_installed)
+    if hooks_installed and shows_distrust(monitor, distrust):
+        health = structs.replace(health, uncovered_ticks=max(health.uncovered_ticks, limits.hook_ticks))
     if health == _HEALTHY and not monitor.state.lost:
         return
-    seen = {cause: text for cause, text in _evidence(monitor, moment).items() if text}
+    seen = {cause: text for cause, text in _evidence(monitor, moment, distrust).items() if text}
     now = causes_of(structs.replace(health, evidence=seen), limits)
     held = {one.capability: one.support for one in monitor.state.lost}
     before = {one.cause for one in monitor.state.lost}
@@ -59,7 +68,12 @@ def capability_findings(
             yield from _finding(cause, regained(manifest, cause, shown, moment.epoch_s, gone))
 
 
-def source_health(monitor: SessionMonitor, moment: Moment, *, hooks_expected: bool) -> Health:
+def shows_distrust(monitor: SessionMonitor, distrust: str | None) -> bool:
+    """Whether a turn is on record that no hook reported, and none will: an app-server reported it."""
+    return distrust is not None and not monitor.is_hooked and bool(monitor.state.turns)
+
+
+def source_health(monitor: SessionMonitor, moment: Moment, *, hooks_installed: bool) -> Health:
     """Return how the sources of a session are."""
     hooks, telemetry = monitor.hooks, monitor.telemetry
     silent_s = 0.0
@@ -69,7 +83,7 @@ def source_health(monitor: SessionMonitor, moment: Moment, *, hooks_expected: bo
         missing_polls=telemetry.missing_polls if _is_missed(monitor) else 0,
         hung_polls=telemetry.hung_polls,
         unreadable_records=telemetry.unreadable,
-        uncovered_ticks=_uncovered_ticks(monitor, moment) if hooks_expected or monitor.is_hooked else 0,
+        uncovered_ticks=_uncovered_ticks(monitor, moment) if hooks_installed or monitor.is_hooked else 0,
         app_silent_s=int(silent_s),
     )
 
@@ -102,7 +116,7 @@ def _uncovered_ticks(monitor: SessionMonitor, moment: Moment) -> int:
     return moment.tick - min(ticks) if ticks else 0
 
 
-def _evidence(monitor: SessionMonitor, moment: Moment) -> dict[Cause, str]:
+def _evidence(monitor: SessionMonitor, moment: Moment, distrust: str | None) -> dict[Cause, str]:
     """Return in words what was seen, for the receipt."""
     hooks, telemetry = monitor.hooks, monitor.telemetry
     since = (
@@ -111,10 +125,12 @@ def _evidence(monitor: SessionMonitor, moment: Moment) -> dict[Cause, str]:
         else f"last hook {hooks.last_hook} {moment.monotonic_s - hooks.last_hook_at:.0f} s ago"
     )
     ticks = _uncovered_ticks(monitor, moment)
+    work = f"telemetry shows work for {ticks} ticks" if ticks else "a turn began"
+    why = "" if distrust is None else f": {distrust}"
     missing = "no answer from the file system" if telemetry.hung_polls else "telemetry file missing"
     polls = max(telemetry.missing_polls, telemetry.hung_polls)
     return {
-        Cause.HOOKS_SILENT: f"telemetry shows work for {ticks} ticks, {since}",
+        Cause.HOOKS_SILENT: f"{work}, {since}{why}",
         Cause.TELEMETRY_MISSING: f"{missing} for {polls} consecutive polls",
         Cause.TELEMETRY_UNREADABLE: telemetry.problem,
         Cause.APP_SILENT: "",

@@ -4,6 +4,7 @@ Every pass goes the same way: poll the files, catch up with the ledger, evaluate
 """
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Final
 
 import anyio
@@ -35,7 +36,7 @@ from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonito
 from lifebus_supervisor.supervision.monitor.turns import AnnouncedFrameEnd
 from lifebus_supervisor.supervision.monitor_table import MonitorTable
 from lifebus_supervisor.supervision.recording import CLIENT_ID, Recorder, unrecorded_facts
-from lifebus_supervisor.supervision.silence import capability_findings
+from lifebus_supervisor.supervision.silence import capability_findings, shows_distrust
 from lifebus_supervisor.supervision.ticks import WakeSignal
 from lifebus_supervisor.tailing.events import FileUpdate
 
@@ -259,12 +260,13 @@ class Supervisor:
     async def _run_pass(self, *, scheduled: bool, only_settling: bool = False) -> PassResult:
         await self._ingest(scheduled=scheduled)
         found: list[tuple[SessionMonitor, list[SupervisionFinding]]] = []
+        distrust = cache(self.environment.hooks_distrusted)  # read once a pass, and not for each session
         for number, monitor in enumerate(self.monitors):
             if number % _BATCH == _BATCH - 1:
                 await anyio.lowlevel.checkpoint()  # with very many sessions, hooks shall not wait for all of them
             if only_settling and settles_at(monitor, self.limits.settle_s) is None:
                 continue
-            findings = self._findings(monitor, scheduled=scheduled)
+            findings = self._findings(monitor, distrust(monitor.key[0]), scheduled=scheduled)
             if findings or unrecorded_facts(monitor):
                 found.append((monitor, findings))
             self._retire(monitor, busy=bool(findings), scheduled=scheduled)
@@ -311,7 +313,7 @@ class Supervisor:
             if isinstance(fault, BrokenLog):
                 self.monitors.drop(monitor)
 
-    def _findings(self, monitor: SessionMonitor, *, scheduled: bool) -> list[SupervisionFinding]:
+    def _findings(self, monitor: SessionMonitor, distrust: str | None, *, scheduled: bool) -> list[SupervisionFinding]:
         registered = self._bus.registry.get(monitor.key[0])
         if registered is None or monitor.telemetry.only_history or not monitor.loaded:
             return []
@@ -322,9 +324,12 @@ class Supervisor:
         awaits_hook = _awaits_compaction_hook(monitor, manifest)
         monitor.prepare_evaluation(moment.tick, awaits_hook=awaits_hook)
         found = evaluate(monitor, moment, limits.thresholds, end=end, awaits_hook=awaits_hook, settle_s=limits.settle_s)
-        if scheduled:
-            expected = self.environment.hooks_installed(monitor.key[0]) and not monitor.hooks.by_app
-            found += capability_findings(monitor, manifest, moment, limits.silence, hooks_expected=expected)
+        # What is known of the harness's settings needs no patience; a short session is over before the next tick.
+        if scheduled or shows_distrust(monitor, distrust):
+            installed = self.environment.hooks_installed(monitor.key[0]) and not monitor.hooks.by_app
+            found += capability_findings(
+                monitor, manifest, moment, limits.silence, hooks_installed=installed, distrust=distrust
+            )
         return found
 
     def _check_process(self, monitor: SessionMonitor) -> bool | None:

@@ -117,6 +117,22 @@ async def test_hooks_that_are_installed_and_silent_are_stood_in_for_once_that_is
         assert facts_of(await rig.tick(4)) == []
 
 
+async def test_nothing_waits_for_hooks_that_are_not_trusted(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as rig:
+        rig.installed.add("codex")
+        rig.distrusted["codex"] = "not trusted"
+        observer = Observer(rig)
+        assert facts_of(await observer.says(started(), turn("turn/started"))) == ["session.started", "frame.opened"]
+        (loss,) = [one for one in await rig.observe() if one.event is LifecycleEvent.CAPABILITY_DEGRADED]
+        evidence = "a turn began, no hook ever came: not trusted"
+        assert loss.telemetry_summary == {"cause": "hooks_silent", "evidence": evidence}
+        assert facts_of(await observer.says(ITEM, DONE)) == ["context.compacted", "frame.ended"]
+        assert facts_of(await observer.ends(exit_code=0)) == ["session.ended"]
+        rig.dead.add(SERVER)
+        rig.installed.clear()
+        assert await rig.tick(8) == []
+
+
 async def test_a_short_session_that_no_installed_hook_told_of_is_told_at_its_end(tmp_path: Path) -> None:
     async with supervised(tmp_path) as rig:
         rig.installed.add("codex")

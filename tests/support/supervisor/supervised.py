@@ -94,6 +94,7 @@ class SupervisedBus:
         self.limits = limits
         self.dead: set[CallerProcess] = set()
         self.installed: set[str] = set()
+        self.distrusted: dict[str, str] = {}
         self.wake = CountingSignal()
         self.transient: list[Receipt] = []
         self._calls = 0
@@ -107,6 +108,7 @@ class SupervisedBus:
             epoch=self.clock.epoch,
             is_alive=lambda process: process not in self.dead,
             hooks_installed=lambda adapter_id: adapter_id in self.installed,
+            hooks_distrusted=self.distrusted.get,
         )
         self.files = ScriptedTail()
         monitors = MonitorTable(self.bus.ledger, self.bus.capabilities.apply, environment.epoch, known)

@@ -27,11 +27,13 @@ class HookState(Struct, frozen=True, kw_only=True):
     uncovered_last_tick: int | None = None
     # How many ticks showed such work.
     uncovered_ticks: int = 0
+    # Whether a turn began in it before any hook came in this process.
+    uncovered_turn: bool = False
 
     @property
     def proves_silence(self) -> bool:
-        """Whether enough ticks showed work that no hook reported."""
-        return self.uncovered_ticks >= ENOUGH_TICKS and self.uncovered_since_tick is not None
+        """Whether enough ticks showed work that no hook reported, or a turn with which none can be late."""
+        return self.uncovered_ticks >= ENOUGH_TICKS or self.uncovered_turn
 
 
 def on_hook(state: HookState, hook: str, now: float) -> HookState:
@@ -44,6 +46,7 @@ def on_hook(state: HookState, hook: str, now: float) -> HookState:
         uncovered_since_tick=None,
         uncovered_last_tick=None,
         uncovered_ticks=0,
+        uncovered_turn=False,
     )
 
 
@@ -62,8 +65,22 @@ def on_report(state: HookState, now: float) -> HookState:
     return structs.replace(state, reported_at=now)
 
 
+def on_session_ended(state: HookState) -> HookState:
+    """Take the end of the session: what telemetry showed before it says nothing of the life after."""
+    return structs.replace(
+        state, uncovered_since_tick=None, uncovered_last_tick=None, uncovered_ticks=0, uncovered_turn=False
+    )
+
+
 def on_fact(
-    state: HookState, fact: Fact, tick: int, *, in_frame: bool, in_turn: bool, settled: bool, history: bool
+    state: HookState,
+    fact: Fact,
+    tick: int,
+    *,
+    in_frame: bool,
+    in_turn: bool,
+    settled: bool,
+    history: bool,
 ) -> HookState:
     """Take one fact of the telemetry, as evidence of work that no hook reported.
 
@@ -74,7 +91,8 @@ def on_fact(
         return state
     match fact:
         case TurnStarted(frame_id=None, compacting=False):
-            return _with_work(state, tick)
+            state = _with_work(state, tick)
+            return state if state.last_hook_at is not None else structs.replace(state, uncovered_turn=True)
         case Activity() if not in_turn:
             return _with_work(state, tick)
         case _:

@@ -112,6 +112,8 @@ class SessionMonitor:
         # An end that is read as history may be followed by a resume, whose processes are known already.
         if receipt.event is LifecycleEvent.SESSION_ENDED and self.loaded:
             self.process = process.on_session_ended(self.process)
+            self.turns = turns.on_session_ended(self.turns)
+            self.hooks = hooks.on_session_ended(self.hooks)
 
     def load(self, now: float, epoch_s: float) -> None:
         """Take that the state holds all that the ledger knows; `epoch_s` is the wall-clock time."""

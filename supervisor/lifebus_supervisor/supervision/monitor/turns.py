@@ -4,12 +4,15 @@ The rules on what follows from an end stand in `supervision.endings`; here is on
 """
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct, structs
 
 from lifebus_adapters.shared.telemetry import Activity, Fact, TurnContinued, TurnEnded, TurnStarted, Usage
 from lifebus_broker.state.session_state import OpenFrame
+
+_MAX_UNANNOUNCED: Final = 16
+"""Most turns without a hook that are remembered."""
 
 
 class EndSeen(Struct, frozen=True):
@@ -30,7 +33,7 @@ class AnnouncedFrameEnd(Struct, frozen=True):
 class TurnState(Struct, frozen=True, kw_only=True):
     """What telemetry shows of a session's turns, by frame id."""
 
-    # Turns that only telemetry has shown to begin so far, each with the tick in which it was seen.
+    # Turns that only telemetry has shown so far, under way or completed, each with the tick in which it was seen.
     unannounced: dict[str, int] = {}
     # Ends that telemetry shows of turns whose end is not on record.
     ends: dict[str, EndSeen] = {}
@@ -46,6 +49,10 @@ class TurnState(Struct, frozen=True, kw_only=True):
     prompted: frozenset[str] = frozenset()
     # The open frames whose prompt was taken, as telemetry shows: the turn began there, or something worked.
     taken: frozenset[str] = frozenset()
+    # The newest turn that was begun to rewrite the context: no hook of a prompt reports it.
+    compacting: str | None = None
+    # Whether the turn that began last has ended in the telemetry, and nothing came after it.
+    is_over: bool = False
 
     def is_announced(self, frame: OpenFrame) -> bool:
         """Whether an open frame's end was announced and it has not gone on since.
@@ -70,21 +77,20 @@ def on_fact(  # noqa: PLR0917  what a fact of telemetry comes with
     `history` says that the fact stood in the file before anybody read it: then it shows no turn that begins now, and
     an end only of a frame that is open still.
     """
+    state = _with_rest(state, fact)
     match fact:
         case TurnStarted():
-            is_unannounced = not history and not fact.compacting and fact.frame_id not in turns
             state = _with_prompt_taken(state, fact.frame_id or _newest_outermost(frames))
-            if fact.frame_id is not None and is_unannounced:
-                state = structs.replace(state, unannounced={fact.frame_id: tick, **state.unannounced})
+            if fact.compacting:
+                state = structs.replace(state, compacting=fact.frame_id)
+            elif not history:
+                state = _with_unannounced(state, fact.frame_id, tick, turns)
             running = fact.frame_id if fact.reports_end else None
             if (state.newest, state.running) == (fact.frame_id, running):
                 return state
             return structs.replace(state, newest=fact.frame_id, running=running)
         case TurnEnded():
-            if state.running is not None and state.running == fact.frame_id:
-                state = structs.replace(state, running=None)
-            is_known = not history or any(frame.frame_id == fact.frame_id for frame in frames)
-            return _with_end(state, EndSeen(fact, source, tick), frames) if is_known else state
+            return _with_turn_over(state, EndSeen(fact, source, tick), frames, turns, history=history)
         case TurnContinued():
             return _with_continuation(state, fact.frame_id or _newest_outermost(frames))
         case Activity() | Usage():
@@ -93,11 +99,14 @@ def on_fact(  # noqa: PLR0917  what a fact of telemetry comes with
             return state
 
 
+def on_session_ended(state: TurnState) -> TurnState:
+    """Take the end of the session: what its hooks left out before is on record as far as it ever will be."""
+    return structs.replace(state, unannounced={}) if state.unannounced else state
+
+
 def on_opened(state: TurnState, frame_id: str) -> TurnState:
     """Take that a frame's opening is on record."""
-    if frame_id not in state.unannounced:
-        return state
-    return structs.replace(state, unannounced=_without(state.unannounced, frame_id))
+    return _covered(state, frame_id)
 
 
 def on_announced(state: TurnState, frame_id: str, announced: AnnouncedFrameEnd) -> TurnState:
@@ -138,6 +147,45 @@ def on_evaluation(state: TurnState, frames: Sequence[OpenFrame]) -> TurnState:
     )
 
 
+def _with_turn_over(
+    state: TurnState, seen: EndSeen, frames: Sequence[OpenFrame], turns: Collection[str], *, history: bool
+) -> TurnState:
+    """Take the end of a turn, and that it is the end of one that no hook has reported."""
+    frame_id = seen.fact.frame_id
+    if state.running is not None and state.running == frame_id:
+        state = structs.replace(state, running=None)
+    if not history or any(frame.frame_id == frame_id for frame in frames):
+        state = _with_end(state, seen, frames)
+    # An end that is no completion proves nothing: harnesses call no hook when a turn is interrupted.
+    if history or seen.fact.frame_end != "completed" or frame_id == state.compacting:
+        return _covered(state, frame_id)
+    return _with_unannounced(state, frame_id, seen.tick, turns)
+
+
+def _with_unannounced(state: TurnState, frame_id: str | None, tick: int, turns: Collection[str]) -> TurnState:
+    """Take a turn that is not on record; of very many the first ones prove enough."""
+    is_known = frame_id is None or frame_id in turns or frame_id in state.unannounced
+    if frame_id is None or is_known or len(state.unannounced) >= _MAX_UNANNOUNCED:
+        return state
+    return structs.replace(state, unannounced={**state.unannounced, frame_id: tick})
+
+
+def _with_rest(state: TurnState, fact: Fact) -> TurnState:
+    """Take whether a turn is under way; token counts may come behind the end of their turn."""
+    if isinstance(fact, TurnEnded):
+        return state if state.is_over else structs.replace(state, is_over=True)
+    is_sign = isinstance(fact, TurnStarted | TurnContinued | Activity)
+    return structs.replace(state, is_over=False) if is_sign and state.is_over else state
+
+
+def _covered(state: TurnState, frame_id: str | None) -> TurnState:
+    """Take that a turn is on record, or that it proves nothing."""
+    if frame_id not in state.unannounced:
+        return state
+    left = {name: tick for name, tick in state.unannounced.items() if name != frame_id}
+    return structs.replace(state, unannounced=left)
+
+
 def _with_continuation(state: TurnState, frame_id: str | None) -> TurnState:
     if frame_id is None:
         return state
@@ -165,10 +213,4 @@ def _with_end(state: TurnState, seen: EndSeen, frames: Sequence[OpenFrame]) -> T
     known = state.ends.get(frame_id, seen)
     if seen.fact.details and not known.fact.details:  # an app-server says more of an end than a file
         known = EndSeen(seen.fact, seen.source, known.tick)
-    return structs.replace(
-        state, ends={**state.ends, frame_id: known}, unannounced=_without(state.unannounced, frame_id)
-    )
-
-
-def _without(ticks: dict[str, int], frame_id: str) -> dict[str, int]:
-    return {name: tick for name, tick in ticks.items() if name != frame_id}
+    return structs.replace(state, ends={**state.ends, frame_id: known})

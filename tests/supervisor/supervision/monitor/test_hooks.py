@@ -39,7 +39,10 @@ def test_work_in_a_frame_in_a_turn_soon_after_a_hook_or_long_ago_is_covered() ->
 
 
 def test_a_turn_without_a_name_is_work_and_one_that_compacts_is_not() -> None:
-    assert after(1, fact=TurnStarted(session="s"), in_turn=True).uncovered_ticks == 1
+    state = after(1, fact=TurnStarted(session="s"), in_turn=True)
+    assert (state.uncovered_ticks, state.proves_silence) == (1, True)
+    hooked = hooks.on_hook(HookState(), "Stop", 7.0)
+    assert not after(1, fact=TurnStarted(session="s"), state=hooked).proves_silence
     assert after(1, fact=TurnStarted(session="s", compacting=True)) == HookState()
     assert after(1, fact=TurnStarted(session="s", frame_id="t1")) == HookState()
 

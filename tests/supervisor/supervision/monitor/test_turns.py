@@ -44,6 +44,23 @@ def test_a_turn_on_record_an_old_one_and_one_that_compacts_are_not_unannounced()
     assert after(started("t1", compacting=True)).unannounced == {}
 
 
+def test_a_turn_of_which_only_the_completed_end_is_new_is_unannounced_too() -> None:
+    assert after(started("t1"), ended("t1")).unannounced == {"t1": 1}
+    begun = after(started("t1"), history=True)
+    assert after(ended("t1"), state=begun).unannounced == {"t1": 1}
+    assert after(ended("t1"), recorded=("t1",)).unannounced == {}
+    assert after(started("t1", compacting=True), ended("t1")).unannounced == {}
+    broken = TurnEnded(session="s", frame_id="t1", frame_end="interrupted")
+    assert after(started("t1"), broken).unannounced == {}
+
+
+def test_a_turn_is_over_once_its_end_is_the_last_sign_of_it() -> None:
+    assert after(started("t1"), ended("t1")).is_over
+    assert after(started("t1"), ended("t1"), history=True).is_over
+    assert not after(ended("t1"), started("t2")).is_over
+    assert not after(ended("t1"), Activity(session="s")).is_over
+
+
 def test_an_opening_on_record_and_a_hook_cover_what_was_unannounced() -> None:
     state = after(started("t1"), started("t2"))
     assert turns.on_opened(state, "t1").unannounced == {"t2": 2}
