@@ -116,13 +116,15 @@ class Corrector:
             self._busy = False
 
     async def _attempt(self, correct: Callable[[T], Awaitable[None]], what: T) -> None:
-        """Correct one thing; what will fail again, because a receipt is damaged, is given up."""
+        """Correct one thing; what will fail again, because a receipt is damaged or we are wrong, is given up."""
         try:
             await correct(what)
         except LifebusError as fault:
             if fault.code in NOT_NOW:
                 raise
             _log.error("correction_given_up", code=fault.code, detail=fault.detail[:200])
+        except Exception:  # noqa: BLE001  a defect of ours costs this correction, not everybody's bus
+            _log.exception("correction_broke")
 
     def _look_behind(self, position: int) -> None:
         self._behind = position if self._behind is None else min(position, self._behind)
@@ -148,7 +150,7 @@ class Corrector:
         complete = False
         while not complete:
             after = max(after, self._floor)
-            page = await self._bus.ledger.read(Query(after=after, event=LifecycleEvent.FRAME_ENDED))
+            page = await self._bus.ledger.read(Query(after=after, limit=_ROWS, event=LifecycleEvent.FRAME_ENDED))
             for stored in page.stored:
                 if _BLOCKED_BYTES in stored.receipt and blocked_frame(end := decode_receipt(stored.receipt)):
                     yield stored.position, end
