@@ -34,6 +34,7 @@ class Renewal:
         self.log = ClientLog(directory / "book")
         self.log.directory.mkdir()
         self.shown = b""
+        self.turns = 0
         (directory / "config.toml").write_text(configuration(self.log.directory))
 
     @property
@@ -47,6 +48,9 @@ class Renewal:
             return lambda: not broker.alive or bool(wanted & set(self.states))
 
         if self.states in ([], ["preparing"]):
+            # Another stop is that of another turn: one whose end is on record does not end again.
+            self.turns += 1
+            await self.hook("UserPromptSubmit", "s1")
             await self.hook("Stop", "s1")
             await until(over({"pending", "consumed"}))
         if broker.alive and self.states == ["pending"]:
@@ -57,7 +61,8 @@ class Renewal:
 
     async def hook(self, name: str, session: str) -> None:
         """Call the real hook, as Codex does; what it shows is kept."""
-        payload = {"hook_event_name": name, "session_id": session, "turn_id": "t1", "source": "startup", "cwd": "/"}
+        payload = {"hook_event_name": name, "session_id": session, "turn_id": f"t{self.turns}", "cwd": "/"}
+        payload |= {"source": "startup"} if name == "SessionStart" else {}
         run = await asyncio.to_thread(
             subprocess.run,
             [sys.executable, "-I", "-S", str(HOOK), "codex"],

@@ -26,7 +26,7 @@ from lifebus_supervisor.supervision.emissions import emissions_of
 from lifebus_supervisor.supervision.endings import session_end, settles_at
 from lifebus_supervisor.supervision.environment import Environment, SupervisorLimits, TelemetryTail, TickEnd
 from lifebus_supervisor.supervision.evaluation import evaluate
-from lifebus_supervisor.supervision.findings import Moment, SupervisionFinding, tick_finding
+from lifebus_supervisor.supervision.findings import ANNOUNCED, Moment, SupervisionFinding, tick_finding
 from lifebus_supervisor.supervision.frame_ids import CONTINUES
 from lifebus_supervisor.supervision.ingest import count_problems, ingest, match_updates
 from lifebus_supervisor.supervision.merging import MergeContext, merge
@@ -153,7 +153,7 @@ class Supervisor:
                 monitor.hook_seen(reading.hook, now)
             monitor.called_by(call.process)
         self.monitors.apply(monitor, (one for result in results for one in result.stored), now)
-        self._note_announcements(monitor, reading, results, now)
+        self._note_announcements(monitor, reading, results, now, is_spooled=call.spooled_at_epoch_s is not None)
         if _begins_new(reading) and call.spooled_at_epoch_s is None:
             monitor.telemetry = telemetry.on_new_session(monitor.telemetry)
         if reading.transcript is not None:
@@ -165,9 +165,17 @@ class Supervisor:
             self.wake.set()
 
     def _note_announcements(
-        self, monitor: SessionMonitor, reading: HookReading, results: Sequence[EmissionResult], now: float
+        self,
+        monitor: SessionMonitor,
+        reading: HookReading,
+        results: Sequence[EmissionResult],
+        now: float,
+        *,
+        is_spooled: bool,
     ) -> None:
         """Take the ends that a call has announced, or a prompt that went on after one, now that they are on record."""
+        # A spooled stop is old: what clients do when a turn has just ended is not due any more.
+        marks = {} if is_spooled else {ANNOUNCED: True}
         if reading.announces and (context := reading.emissions[0].request.frame_context) is not None:
             # What it says may be announced already, and so not recorded again: it is a sign of life all the same.
             monitor.turns = turns.on_announced_again(monitor.turns, context.frame_id, now)
@@ -179,7 +187,7 @@ class Supervisor:
             if ANNOUNCED_END not in facts:
                 continue
             if receipt.event is LifecycleEvent.FRAME_ENDING:
-                announced = AnnouncedFrameEnd(at=now, metadata=reading.emissions[-1].request.metadata)
+                announced = AnnouncedFrameEnd(at=now, metadata={**reading.emissions[-1].request.metadata, **marks})
                 monitor.turns = turns.on_announced(monitor.turns, str(facts[FRAME]), announced)
             elif receipt.event is LifecycleEvent.SESSION_ENDING:
                 own = {name: value for name, value in facts.items() if name not in {ANNOUNCED_END, EMITTER}}
