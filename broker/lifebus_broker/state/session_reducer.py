@@ -233,10 +233,11 @@ def _apply_compaction(state: SessionState, receipt: ReceiptLike) -> None:
 
 def _apply_pressure(state: SessionState, receipt: ReceiptLike) -> None:
     facts = receipt.telemetry_summary
+    used, percent = facts.get(USED), facts.get(PERCENT)
     if facts.get(SIGNAL) is True:
         state.signalled = True
-        return
-    used, percent = facts.get(USED), facts.get(PERCENT)
+        if type(used) is not int or facts.get(LEVEL) is None:
+            return  # nothing was measured beside it
     state.level = _LEVELS.get(facts.get(LEVEL))
     if type(used) is int:
         state.measured = True

@@ -89,19 +89,19 @@ class AppServerIntake:
 
     def _count_compactions(self, monitor: SessionMonitor, fact: AppServerFact) -> None:
         """Let the monitor count compactions by what this app-server reports."""
-        state = compactions.on_app_server(monitor.compactions, monitor.state.compactions)
+        recorded, opens = monitor.state.compactions, isinstance(fact, ThreadOpened)
+        monitor.compactions = compactions.on_app_server(monitor.compactions, recorded)
         if isinstance(fact, Compacted):
-            state = compactions.on_app_server_proof(state, fact, SOURCE)
-        if isinstance(fact, ThreadOpened):
-            state = compactions.on_app_server(state, monitor.state.compactions, opens_thread=True)
-        monitor.compactions = state
+            monitor.observe_app_server_compaction(fact, SOURCE)
+        if opens:
+            monitor.compactions = compactions.on_app_server(monitor.compactions, recorded, opens_thread=True)
 
     async def _measure(self, monitor: SessionMonitor, usage: Usage, manifest: AdapterManifest) -> None:
         """Record a change of pressure with the numbers that show it: the next ones may come before the next tick."""
         supervisor = self._supervisor
         monitor.observe(usage, SOURCE, supervisor.ticks, settled=True, history=False)
         change = pressure_change(monitor, supervisor.moment(), supervisor.limits.thresholds)
-        await self._recorder.record(monitor, list(change), manifest)
+        await self._recorder.record(monitor, change, manifest)
 
     def _defer(self, monitor: SessionMonitor, fact: SharedFact, mark: str) -> None:
         """Leave a fact to the hooks; what it shows of turns is evidence meanwhile of whether they are silent."""

@@ -43,6 +43,10 @@ class NoTelemetry:
         """Return nothing."""
         return ()
 
+    async def poll_session(self, adapter_id: str, session: str, within_s: float) -> Sequence[FileUpdate]:  # noqa: ARG002
+        """Return nothing."""
+        return ()
+
     def files(self) -> Sequence[TailedFile]:
         """Return nothing."""
         return ()

@@ -31,6 +31,10 @@ class TelemetryTail(Protocol):
         """Return what is new in every file, and every standing problem."""
         ...
 
+    async def poll_session(self, adapter_id: str, session: str, within_s: float) -> Sequence[FileUpdate]:
+        """Return what is new of one session; what does not answer in time is left to the next poll."""
+        ...
+
     def files(self) -> Sequence[TailedFile]:
         """Return how each file is."""
         ...

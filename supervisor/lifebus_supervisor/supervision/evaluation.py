@@ -5,13 +5,15 @@ again.
 """
 
 from collections.abc import Iterator
-from typing import Any
 
-from lifebus_broker.state.pressure import Thresholds, next_level, percent_of
-from lifebus_broker.state.telemetry_keys import LEVEL, SOURCE, USED
+from lifebus_adapters.shared.telemetry import Usage
+from lifebus_broker.state.pressure import Thresholds
+from lifebus_broker.state.telemetry_keys import SOURCE
 from lifebus_contract import LifecycleEvent
 from lifebus_supervisor.supervision.endings import SessionEnd, overdue_closings, session_closings, turn_endings
 from lifebus_supervisor.supervision.findings import GRACE_TICKS, Moment, SupervisionFinding
+from lifebus_supervisor.supervision.monitor.compactions import CompactionProof
+from lifebus_supervisor.supervision.monitor.pressure import pressure_facts, read_pressure
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonitor
 
 
@@ -31,62 +33,78 @@ def evaluate(
     """
     if monitor.state.ended:  # nothing is measured behind an end
         return overdue_closings(monitor)
-    if end is not None:
-        # No hook comes any more for what the files prove.
-        measured = [*pressure_change(monitor, moment, thresholds), *proved_compactions(monitor)]
-        return [*measured, *session_closings(monitor, end)]
-    measured = [*pressure_change(monitor, moment, thresholds), *_compactions(monitor, moment, awaits_hook=awaits_hook)]
-    return [*measured, *turn_endings(monitor, moment, settle_s)]
+    is_over = end is not None
+    measured = _measured(monitor, moment, thresholds, awaits_hook=awaits_hook, is_last=is_over)
+    endings = turn_endings(monitor, moment, settle_s) if end is None else session_closings(monitor, end)
+    return [*measured, *endings]
 
 
-def pressure_facts(monitor: SessionMonitor) -> dict[str, Any]:
-    """Return the newest numbers as receipts carry them, nulls where nothing is known (docs/contract.md 2.5)."""
-    usage, (window, window_source) = monitor.telemetry.usage, monitor.telemetry.window
-    used = None if usage is None else usage.used_tokens
-    facts: dict[str, Any] = {
-        USED: used,
-        "context_window_tokens": window,
-        "context_used_pct": None if used is None else percent_of(used, window),
-    }
-    if usage is not None:
-        facts["used_source"] = usage.used_source
-        if usage.model is not None:
-            facts["model"] = usage.model[:128]
-    if window_source is not None:
-        facts["window_source"] = window_source
-    return facts
-
-
-def pressure_change(monitor: SessionMonitor, moment: Moment, thresholds: Thresholds) -> Iterator[SupervisionFinding]:
-    """Yield a change of level; where no window is reported in time, the first numbers only."""
-    telemetry, state = monitor.telemetry, monitor.state
-    usage, (window, _) = telemetry.usage, telemetry.window
-    if usage is None:
-        return
-    level = next_level(state.level, usage.used_tokens, window, thresholds)
-    if state.measured and level in {None, state.level}:
-        return
-    if level is None and moment.tick - (telemetry.first_usage_tick or 0) < GRACE_TICKS:
-        return  # a hook reports its numbers before the file has the window
-    facts = {LEVEL: None if level is None else level.value, SOURCE: usage.used_source, **pressure_facts(monitor)}
-    yield SupervisionFinding(event=LifecycleEvent.CONTEXT_PRESSURE_OBSERVED, telemetry=facts)
+def pressure_change(monitor: SessionMonitor, moment: Moment, thresholds: Thresholds) -> list[SupervisionFinding]:
+    """Return a change of level that can be recorded now; what was measured behind a compaction waits for that."""
+    if monitor.state.ended:
+        return []
+    changes = _PressureChanges(monitor, moment, thresholds)
+    pending = monitor.compactions.unrecorded_proofs(monitor.state.compactions)
+    first = next(iter(pending.values()), None)
+    return [*changes.up_to(monitor.telemetry.usage if first is None else first.before)]
 
 
 def proved_compactions(monitor: SessionMonitor) -> Iterator[SupervisionFinding]:
     """Yield the compactions that are proved and not recorded."""
     for key, proof in monitor.compactions.unrecorded_proofs(monitor.state.compactions).items():
-        known = {
-            "trigger": proof.fact.trigger,
-            "tokens_before": proof.fact.tokens_before,
-            "tokens_after": proof.fact.tokens_after,
-        }
-        facts = {SOURCE: proof.source} | {name: value for name, value in known.items() if value is not None}
-        yield SupervisionFinding(event=LifecycleEvent.CONTEXT_COMPACTED, telemetry=facts, key=f"compacted:{key}"[:256])
+        yield _compaction(key, proof)
 
 
-def _compactions(monitor: SessionMonitor, moment: Moment, *, awaits_hook: bool) -> Iterator[SupervisionFinding]:
-    """Yield the compactions that files prove and no hook reported, after the hook had its time."""
+def _measured(
+    monitor: SessionMonitor, moment: Moment, thresholds: Thresholds, *, awaits_hook: bool, is_last: bool
+) -> Iterator[SupervisionFinding]:
+    """Yield compactions and changes of pressure in the order in which they were observed.
+
+    Nothing comes after what `is_last`: no hook for what the files prove, and no window for what was measured.
+    """
+    changes = _PressureChanges(monitor, moment, thresholds, is_last=is_last)
+    pending = monitor.compactions.unrecorded_proofs(monitor.state.compactions)
     since = monitor.compactions.waiting_since_tick
-    if awaits_hook and since is not None and moment.tick - since < GRACE_TICKS:
-        return
-    yield from proved_compactions(monitor)
+    waits = not is_last and awaits_hook and since is not None and moment.tick - since < GRACE_TICKS
+    for key, proof in pending.items():
+        yield from changes.up_to(proof.before)
+        if waits:  # what was measured behind it waits too
+            return
+        yield _compaction(key, proof)
+    yield from changes.up_to(monitor.telemetry.usage)
+
+
+class _PressureChanges:
+    """The changes of level that one evaluation finds, each compared with the one before."""
+
+    def __init__(
+        self, monitor: SessionMonitor, moment: Moment, thresholds: Thresholds, *, is_last: bool = False
+    ) -> None:
+        self._telemetry, self._thresholds = monitor.telemetry, thresholds
+        self._level, self._measured = monitor.state.level, monitor.state.measured
+        # A hook reports its numbers before the file has the window.
+        waited = moment.tick - (monitor.telemetry.first_usage_tick or 0) >= GRACE_TICKS
+        self._takes_unknown = waited or is_last
+
+    def up_to(self, usage: Usage | None) -> Iterator[SupervisionFinding]:
+        """Yield the change of level that a usage shows; where no window is known in time, the first numbers only."""
+        if usage is None:
+            return
+        reading = read_pressure(self._telemetry, usage, self._level, self._thresholds)
+        if self._measured and reading.level in {None, self._level}:
+            return
+        if reading.level is None and not self._takes_unknown:
+            return
+        self._level, self._measured = reading.level, True
+        facts = {SOURCE: usage.used_source, **pressure_facts(reading)}
+        yield SupervisionFinding(event=LifecycleEvent.CONTEXT_PRESSURE_OBSERVED, telemetry=facts)
+
+
+def _compaction(key: str, proof: CompactionProof) -> SupervisionFinding:
+    known = {
+        "trigger": proof.fact.trigger,
+        "tokens_before": proof.fact.tokens_before,
+        "tokens_after": proof.fact.tokens_after,
+    }
+    facts = {SOURCE: proof.source} | {name: value for name, value in known.items() if value is not None}
+    return SupervisionFinding(event=LifecycleEvent.CONTEXT_COMPACTED, telemetry=facts, key=f"compacted:{key}"[:256])

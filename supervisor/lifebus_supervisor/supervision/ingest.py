@@ -1,11 +1,57 @@
 """From the updates of telemetry files to what the monitors know."""
 
 from collections.abc import Sequence
+from typing import Final
 
+from lifebus_supervisor.supervision.environment import TelemetryTail
 from lifebus_supervisor.supervision.monitor import compactions, telemetry
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionKey, SessionMonitor
 from lifebus_supervisor.supervision.monitor_table import MonitorTable
 from lifebus_supervisor.tailing.events import FileProblem, FileUpdate
+
+_MOST_POLLS: Final = 5
+"""How often files that go on growing are polled before a session's end is decided."""
+
+MatchedUpdate = tuple[SessionMonitor, FileUpdate]
+"""An update, and a session that it is about."""
+
+
+class TelemetryInbox:
+    """What was read of telemetry files and the monitors have not taken yet.
+
+    Passes and hook calls both read, and whoever takes first takes what the other one read.  Each update is kept here in
+    the order of the polls and taken once: nothing waits between the end of a poll and the inbox.
+    """
+
+    def __init__(self, telemetry: TelemetryTail, monitors: MonitorTable) -> None:
+        self._telemetry = telemetry
+        self._monitors = monitors
+        self._waiting: list[MatchedUpdate] = []
+
+    async def poll(self, *, to_end: bool) -> list[MatchedUpdate]:
+        """Poll all files and return what that found; `to_end` reads on where one poll could not take everything."""
+        found: list[MatchedUpdate] = []
+        polls, grows = 0, True
+        while polls == 0 or (to_end and grows and polls < _MOST_POLLS):
+            updates = await self._telemetry.poll()
+            polls, grows = polls + 1, any(one.grown for one in updates)
+            found += self._keep(updates)
+        return found
+
+    async def poll_session(self, adapter_id: str, session: str, within_s: float) -> None:
+        """Poll one session's files, for so many seconds at most."""
+        self._keep(await self._telemetry.poll_session(adapter_id, session, within_s))
+
+    def _keep(self, updates: Sequence[FileUpdate]) -> list[MatchedUpdate]:
+        matched = match_updates(updates, self._monitors)
+        self._waiting += matched
+        return matched
+
+    def take(self, *, tick: int, now: float, settle_s: float, only: SessionMonitor | None = None) -> None:
+        """Let the monitors take what waits for them, or the `only` one; `settle_s` as for `ingest`."""
+        taken = [one for one in self._waiting if only is None or one[0] is only]
+        self._waiting = [] if only is None else [one for one in self._waiting if one[0] is not only]
+        ingest(taken, tick=tick, now=now, settle_s=settle_s)
 
 
 def match_updates(updates: Sequence[FileUpdate], monitors: MonitorTable) -> list[tuple[SessionMonitor, FileUpdate]]:

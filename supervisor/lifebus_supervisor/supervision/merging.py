@@ -6,8 +6,9 @@ from typing import Any, Final
 from msgspec import Struct, structs
 
 from lifebus_adapters.adapter import HookReading
+from lifebus_broker.state.pressure import Thresholds
 from lifebus_broker.state.session_state import OpenFrame
-from lifebus_broker.state.telemetry_keys import ANNOUNCED_END, ANNOUNCED_ENDS, LEVEL, SIGNAL, SOURCE
+from lifebus_broker.state.telemetry_keys import ANNOUNCED_END, ANNOUNCED_ENDS, SIGNAL, SOURCE
 from lifebus_contract import FRAME_EVENTS, AdapterManifest, Emission, IdSource, IntegrationMode, LifecycleEvent
 from lifebus_supervisor.supervision.emissions import emissions_of, mode_of
 from lifebus_supervisor.supervision.endings import (
@@ -20,7 +21,6 @@ from lifebus_supervisor.supervision.endings import (
     session_closings,
     settled_by_prompt,
 )
-from lifebus_supervisor.supervision.evaluation import pressure_facts
 from lifebus_supervisor.supervision.findings import SupervisionFinding
 from lifebus_supervisor.supervision.frame_ids import (
     continuation_of,
@@ -28,7 +28,9 @@ from lifebus_supervisor.supervision.frame_ids import (
     with_parent,
     with_resolved_frame,
 )
+from lifebus_supervisor.supervision.monitor import telemetry
 from lifebus_supervisor.supervision.monitor.compactions import MATCH_S
+from lifebus_supervisor.supervision.monitor.pressure import PressureReading, pressure_facts, read_pressure
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonitor
 
 _OPENS: Final = frozenset({LifecycleEvent.FRAME_OPENING, LifecycleEvent.FRAME_OPENED})
@@ -57,6 +59,7 @@ class MergeContext(Struct, frozen=True, kw_only=True):
     manifest: AdapterManifest
     ids: IdSource
     epoch_s: int
+    thresholds: Thresholds = Thresholds()
     is_spooled: bool = False
     is_orphaned: bool = False
     reads_files: bool = False
@@ -124,7 +127,8 @@ def _merged(
         case LifecycleEvent.CONTEXT_PRESSURE_OBSERVED:
             # A signal stands until the context is rewritten; a repeated one says nothing new.
             if not monitor.state.signalled:
-                yield _with(emission, _signal_facts(monitor, reading.hook))
+                newest = _newest_reading(monitor, reading, context)
+                yield _with(emission, {SIGNAL: True, SOURCE: f"hook:{reading.hook}", **pressure_facts(newest)})
         case LifecycleEvent.CONTEXT_COMPACTED:
             if not _is_recorded(monitor, context.epoch_s):
                 yield _with(emission, {SOURCE: f"hook:{reading.hook}"})
@@ -283,14 +287,19 @@ def _is_known(monitor: SessionMonitor, emission: Emission) -> bool:
             return False
 
 
-def _signal_facts(monitor: SessionMonitor, hook: str) -> dict[str, Any]:
-    level = monitor.state.level
-    return {
-        LEVEL: None if level is None else level.value,
-        SIGNAL: True,
-        SOURCE: f"hook:{hook}",
-        **pressure_facts(monitor),
-    }
+def _newest_reading(monitor: SessionMonitor, reading: HookReading, context: MergeContext) -> PressureReading | None:
+    """Return the newest reading of the context at the time of a call, its own numbers included.
+
+    A spooled call has none: what its files hold by now may have been written later.
+    """
+    if context.is_spooled:
+        return None
+    numbers = monitor.telemetry
+    for fact in reading.facts:
+        numbers = telemetry.on_fact(numbers, fact, 0)
+    if numbers.usage is None:
+        return None
+    return read_pressure(numbers, numbers.usage, monitor.state.level, context.thresholds)
 
 
 def _with(emission: Emission, facts: dict[str, Any]) -> Emission:

@@ -16,8 +16,9 @@ from lifebus_broker.state.receipt_view import ReceiptLike, read_receipt
 from lifebus_broker.state.session_reducer import is_app
 from lifebus_broker.state.session_state import SessionState
 from lifebus_contract import LifebusError
-from lifebus_supervisor.supervision.monitor import hooks, process
+from lifebus_supervisor.supervision.monitor import hooks, process, telemetry
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionKey, SessionMonitor
+from lifebus_supervisor.supervision.monitor.telemetry import TelemetryState
 
 KnownState = Callable[[SessionKey], Awaitable[tuple[int, SessionState | None]]]
 """Returns a session's state as of a position that is reduced already, None where it had no receipt until then."""
@@ -47,6 +48,8 @@ class MonitorTable:
         self._learn = learn
         self._known = known
         self._monitors: dict[SessionKey, SessionMonitor] = {}
+        # The numbers of forgotten sessions, the oldest first.
+        self._numbers: dict[SessionKey, TelemetryState] = {}
 
     def __iter__(self) -> Iterator[SessionMonitor]:
         return iter(tuple(self._monitors.values()))
@@ -63,15 +66,23 @@ class MonitorTable:
         monitor = self._monitors.get(key)
         if monitor is None:
             monitor = self._monitors[key] = SessionMonitor(
-                state=SessionState(adapter_id=key[0], harness_session_id=key[1])
+                state=SessionState(adapter_id=key[0], harness_session_id=key[1]),
+                telemetry=self._numbers.pop(key, TelemetryState()),
             )
             if len(self._monitors) > MAX_MONITORS:
                 self.drop(next((one for one in self._monitors.values() if not one.is_live), next(iter(self))))
         return monitor
 
     def drop(self, monitor: SessionMonitor) -> None:
-        """Forget a session; the ledger remembers it."""
-        self._monitors.pop(monitor.key, None)
+        """Forget a session; the ledger remembers it.
+
+        Its numbers are kept for when it is resumed, because its files are read on then, and not again.
+        """
+        if self._monitors.pop(monitor.key, None) is None or not monitor.telemetry.has_numbers:
+            return
+        self._numbers[monitor.key] = telemetry.numbers_of(monitor.telemetry)
+        if len(self._numbers) > MAX_MONITORS:
+            del self._numbers[next(iter(self._numbers))]
 
     def on_commit(self, stored: Sequence[StoredReceipt], unmonitored: dict[SessionKey, None]) -> None:
         """Take note of which sessions have new receipts, those without a monitor in `unmonitored`."""

@@ -28,7 +28,7 @@ from lifebus_supervisor.supervision.environment import Environment, SupervisorLi
 from lifebus_supervisor.supervision.evaluation import evaluate
 from lifebus_supervisor.supervision.findings import ANNOUNCED, Moment, SupervisionFinding, tick_finding
 from lifebus_supervisor.supervision.frame_ids import CONTINUES
-from lifebus_supervisor.supervision.ingest import count_problems, ingest, match_updates
+from lifebus_supervisor.supervision.ingest import TelemetryInbox, count_problems
 from lifebus_supervisor.supervision.merging import MergeContext, merge
 from lifebus_supervisor.supervision.monitor import process, telemetry, turns
 from lifebus_supervisor.supervision.monitor.ending import AnnouncedSessionEnd
@@ -38,7 +38,6 @@ from lifebus_supervisor.supervision.monitor_table import MonitorTable
 from lifebus_supervisor.supervision.recording import CLIENT_ID, Recorder, unrecorded_facts
 from lifebus_supervisor.supervision.silence import capability_findings, shows_distrust
 from lifebus_supervisor.supervision.ticks import WakeSignal
-from lifebus_supervisor.tailing.events import FileUpdate
 
 _log = structlog.get_logger("lifebus.supervisor")
 _SETTLE_TICKS: Final = 2
@@ -47,10 +46,12 @@ _SETTLE_TICKS: Final = 2
 _REFRESH_TIMEOUT_S: Final = 0.15
 """How long a hook call waits for what is known of its session, in seconds; it is merged with less, if need be."""
 
+_READ_TIMEOUT_S: Final = 0.06
+"""How long a hook call that is about the context waits for the newest numbers in the session's files, in seconds."""
+
 _BATCH: Final = 32
 """How many sessions are evaluated before other tasks get their turn."""
 _MAX_RECOVERED: Final = 2_048
-_MOST_POLLS: Final = 5
 _STARTUP: Final = "startup"
 _FORGET_TICKS: Final = 3
 _FORGET_HISTORY_TICKS: Final = 900
@@ -58,6 +59,9 @@ _POLL_AFTER: Final = frozenset(
     {LifecycleEvent.FRAME_ENDED, LifecycleEvent.CONTEXT_COMPACTED, LifecycleEvent.SESSION_ENDING}
 )
 """The events after which polling the files is worth while at once."""
+
+_ABOUT_CONTEXT: Final = frozenset({LifecycleEvent.CONTEXT_PRESSURE_OBSERVED, LifecycleEvent.CONTEXT_COMPACTED})
+"""The events before which the session's files are read to where they are now."""
 
 
 class PassResult(Struct, frozen=True, kw_only=True):
@@ -100,7 +104,7 @@ class Supervisor:
         self._at_tick_end = at_tick_end
         self._requested = self._answered = 0
         self._last_result = PassResult()
-        self._updates: list[tuple[SessionMonitor, FileUpdate]] = []
+        self._inbox = TelemetryInbox(telemetry, monitors)
         self._recorder = Recorder(bus, monitors, environment.now)
         self._apps = AppSessions(bus.ledger, monitors, limits.silence.app_s)
 
@@ -122,8 +126,10 @@ class Supervisor:
         # What others recorded in the session since is part of what is known of it.
         if not monitor.loaded or monitor.position < monitor.newest:
             await self.monitors.refresh(monitor, self.environment.now(), _REFRESH_TIMEOUT_S)
+        await self._read_before(call, reading, monitor)
         context = MergeContext(
             manifest=registered.manifest,
+            thresholds=self.limits.thresholds,
             ids=self._bus.ids,
             epoch_s=int(self.environment.epoch()),
             is_spooled=call.spooled_at_epoch_s is not None,
@@ -133,6 +139,22 @@ class Supervisor:
         merged = merge(monitor, reading, context)
         self.merged += max(0, len(reading.emissions) - len(merged))
         return merged
+
+    async def _read_before(self, call: HookCall, reading: HookReading, monitor: SessionMonitor) -> None:
+        """Take what a session's files hold before a hook call about its context is recorded."""
+        if call.spooled_at_epoch_s is not None:
+            return
+        if not any(one.request.event in _ABOUT_CONTEXT for one in reading.emissions):
+            return
+        if reading.transcript is not None:
+            self.telemetry.follow(*monitor.key, reading.transcript)
+        await self._inbox.poll_session(*monitor.key, _READ_TIMEOUT_S)
+        if monitor.loaded:  # what its files prove is compared with the ledger
+            self._take_updates(only=monitor)
+
+    def _take_updates(self, only: SessionMonitor | None = None) -> None:
+        settle_s = _SETTLE_TICKS * self.limits.interval_s
+        self._inbox.take(tick=self.ticks, now=self.environment.now(), settle_s=settle_s, only=only)
 
     def _is_orphaned(self, monitor: SessionMonitor, call: HookCall) -> bool:
         """Whether the session's process is gone, and another one calls now."""
@@ -289,28 +311,16 @@ class Supervisor:
         """Bring the monitors up to date with the files and the ledger."""
         now = self.environment.now()
         ending = [monitor for monitor in self.monitors if monitor.ending is not None and not monitor.ending.is_read]
-        self._updates += match_updates(await self._read_files(to_end=bool(ending)), self.monitors)
+        found = await self._inbox.poll(to_end=bool(ending))
         if scheduled:
             await self._apps.adopt_silent(now)
-            count_problems(self._updates, self.monitors)
+            count_problems(found, self.monitors)
         for monitor in self.monitors:
             await self._refresh(monitor, now)
-        # Each update is polled once, and a pass may be cancelled: updates are kept until nothing can interrupt.
-        updates, self._updates = self._updates, []
-        ingest(updates, tick=self.ticks, now=now, settle_s=_SETTLE_TICKS * self.limits.interval_s)
+        self._take_updates()
         for monitor in ending:  # not the ends that were announced while the files were read
             if monitor.ending is not None:
                 monitor.ending = structs.replace(monitor.ending, is_read=True)
-
-    async def _read_files(self, *, to_end: bool) -> list[FileUpdate]:
-        """Read what is new in the files; `to_end` reads on where one poll could not take everything."""
-        updates = list(await self.telemetry.poll())
-        polls, grows = 1, any(one.grown for one in updates)
-        while to_end and grows and polls < _MOST_POLLS:
-            more = await self.telemetry.poll()
-            polls, grows = polls + 1, any(one.grown for one in more)
-            updates += more
-        return updates
 
     async def _refresh(self, monitor: SessionMonitor, now: float) -> None:
         """Bring a monitor up to date; one whose receipts are damaged must not stop the others."""

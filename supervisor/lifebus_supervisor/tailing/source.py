@@ -60,6 +60,15 @@ class SourceFiles:
         listed = [path for root in self._roots for path in root.folders()] if self._discover else []
         return list(dict.fromkeys([*tailed, *listed]))
 
+    def poll_session(
+        self, session: str, requests: Sequence[FollowRequest], now: float, within_s: float
+    ) -> list[FileUpdate]:
+        """Apply requests, and read what is new in the files of one session, and in those of many sessions."""
+        until = time.monotonic() + within_s
+        for request in requests:
+            self._apply(request)
+        return self._read(lambda file: file.session in {None, session}, now, lambda: time.monotonic() > until)
+
     def poll(self, requests: Sequence[FollowRequest], now: float) -> list[FileUpdate]:
         """Apply requests, discover files, read what is new, and return all updates and every problem that stands.
 
@@ -70,14 +79,19 @@ class SourceFiles:
             self._apply(request)
         if self._discover:
             self._discover_files(now, lambda: time.monotonic() - start > within * _DISCOVERY_SHARE)
-        updates = list(self._root_problems())
+        problems = list(self._root_problems())
+        return problems + self._read(lambda _: True, now, lambda: time.monotonic() - start > within * _READ_SHARE)
 
-        def expired() -> bool:
-            return time.monotonic() - start > within * _READ_SHARE
-
+    def _read(
+        self, is_wanted: Callable[[TrackedFile], bool], now: float, expired: Callable[[], bool]
+    ) -> list[FileUpdate]:
+        """Read what is new in some of the files."""
+        updates: list[FileUpdate] = []
         # The one that grew last comes last: a file that grows all the time cannot keep the others from being read.
         for key, file in list(self._files.items()):
-            if not file.resting and (results := file.poll(now, expired, self._defects)):
+            if file.resting or not is_wanted(file):
+                continue
+            if results := file.poll(now, expired, self._defects):
                 updates += [self._update_of(file, result) for result in results]
                 self._reorder(key, file, results, now)
         return updates

@@ -33,6 +33,10 @@ class _TailedSource:
         self.tracked: Sequence[TrackedFile] = ()
         self.folders: Sequence[str] = ()
         self.hangs = False
+        # Whether the call that is under way reads one session's files alone.
+        self._is_partial = False
+        # What was read and is not handed on yet.
+        self._kept: list[FileUpdate] = []
 
     def problem_of(self, file: TrackedFile) -> str | None:
         """Return what is wrong with a file, as far as is known."""
@@ -45,13 +49,33 @@ class _TailedSource:
         # One thread a source: while a read hangs, another one would hang beside it.
         if self.hangs and not self.call.is_done:
             return self._all_hung()
+        if self._is_partial and self.call.is_busy:
+            self.hangs = not await self.call.wait(within_s)
+            if self.hangs:
+                return self._all_hung()
+            # Kept, and not in a local: a poll may be cancelled while it waits.
+            self._kept += self._finish()
         if not self.call.is_busy:
             requests, self.requests = tuple(self.requests), {}
+            self._is_partial = False
             self.call.start(partial(self.files.poll, requests, now))
         self.hangs = not await self.call.wait(within_s)
         if self.hangs:
             return self._all_hung()
-        return self._finish()
+        return self.fetch()
+
+    def start_session(self, session: str, now: float, within_s: float) -> None:
+        """Begin to read what is new of one session, where no other call is under way."""
+        if not self.call.is_busy:
+            requests, self.requests = tuple(self.requests), {}
+            self._is_partial = True
+            self.call.start(partial(self.files.poll_session, session, requests, now, within_s))
+
+    def fetch(self) -> list[FileUpdate]:
+        """Return what was read, once."""
+        updates = [*self._kept, *(self._finish() if self.call.is_done else ())]
+        self._kept = []
+        return updates
 
     def _finish(self) -> Sequence[FileUpdate]:
         updates: Sequence[FileUpdate] = ()
@@ -147,6 +171,28 @@ class Tailer:
             for source in self._sources:
                 tasks.start_soon(poll_one, source)
         return updates
+
+    async def poll_session(self, adapter_id: str, session: str, within_s: float) -> Sequence[FileUpdate]:
+        """Return what is new in the files of one session, in the order in which all polls read them.
+
+        What does not answer within `within_s` seconds is left to the next poll, and nothing of it is lost.  A database
+        has its other sessions' news too.
+        """
+        until = anyio.current_time() + within_s
+        with anyio.move_on_at(until) as waiting:
+            await self._polling.acquire()
+        if waiting.cancelled_caught:
+            return ()
+        try:
+            its = [one for one in self._sources if one.files.adapter_id == adapter_id and not one.hangs]
+            for source in its:
+                source.start_session(session, self._now(), within_s)
+            for source in its:
+                await source.call.wait(until - anyio.current_time())
+            # Fetched together when nothing can interrupt any more: a hook's call may be cancelled.
+            return [update for source in its for update in source.fetch()]
+        finally:
+            self._polling.release()
 
     def files(self) -> Sequence[TailedFile]:
         """Return the tailed files as the last poll left them."""

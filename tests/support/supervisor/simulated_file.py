@@ -48,6 +48,9 @@ class SimulatedTail:
             if facts
         ]
 
+    async def poll_session(self, adapter_id: str, session: str, within_s: float) -> Sequence[FileUpdate]:
+        return await self.poll()
+
     def _note(self, facts: list[Fact]) -> None:
         used = [fact.used_tokens for fact in facts if isinstance(fact, Usage)]
         if not used:

@@ -53,6 +53,11 @@ class ScriptedTail:
         updates, self._updates = self._updates, []
         return [*updates, *self.standing]
 
+    async def poll_session(self, adapter_id: str, session: str, within_s: float) -> Sequence[FileUpdate]:
+        its = [one for one in self._updates if one.adapter_id == adapter_id and one.session in {None, session}]
+        self._updates = [one for one in self._updates if one not in its]
+        return its
+
     def files(self) -> Sequence[TailedFile]:
         return ()
 

@@ -8,17 +8,18 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from lifebus_adapters.shared.telemetry import Compacted
+from lifebus_adapters.shared.telemetry import Compacted, Usage
 
 MATCH_S: Final = 120
 """How far apart a hook and a file may be that report the same compaction, in seconds."""
 
 
 class CompactionProof(Struct, frozen=True):
-    """A compaction that a source proves, and which kind of source."""
+    """A compaction that a source proves, which kind of source, and what was measured before it and not since."""
 
     fact: Compacted
     source: str
+    before: Usage | None = None
 
 
 class CompactionState(Struct, frozen=True, kw_only=True):
@@ -81,11 +82,16 @@ def on_history_read(state: CompactionState) -> CompactionState:
     return state if absent == state.absent_from_files else structs.replace(state, absent_from_files=absent)
 
 
-def on_proof(state: CompactionState, fact: Compacted, source: str, *, is_old: bool) -> CompactionState:
-    """Take what a file proves; `is_old` says that it stood there before anybody supervised the session."""
+def on_proof(
+    state: CompactionState, fact: Compacted, source: str, *, is_old: bool, before: Usage | None = None
+) -> CompactionState:
+    """Take what a file proves; `is_old` says that it stood there before anybody supervised the session.
+
+    `before` is the newest usage that was known until then.
+    """
     if fact.key in state.in_files:
         return state
-    proofs = {**state.in_files, fact.key: CompactionProof(fact, source)}
+    proofs = {**state.in_files, fact.key: CompactionProof(fact, source, before)}
     return structs.replace(state, in_files=proofs, before_supervision=state.before_supervision + is_old)
 
 
@@ -103,9 +109,11 @@ def on_app_server(state: CompactionState, recorded: int, *, opens_thread: bool =
     return structs.replace(state, recorded_before_app_server=max(before, recorded - len(state.from_app_server)))
 
 
-def on_app_server_proof(state: CompactionState, fact: Compacted, source: str) -> CompactionState:
-    """Take a compaction that an app-server reported."""
-    proofs = {**state.from_app_server, fact.key: CompactionProof(fact, source)}
+def on_app_server_proof(
+    state: CompactionState, fact: Compacted, source: str, before: Usage | None = None
+) -> CompactionState:
+    """Take a compaction that an app-server reported; `before` is the newest usage that was known until then."""
+    proofs = {**state.from_app_server, fact.key: CompactionProof(fact, source, before)}
     return structs.replace(state, from_app_server=proofs)
 
 

@@ -102,8 +102,12 @@ class SessionMonitor:
 
     def apply(self, position: int, receipt: ReceiptLike) -> None:
         """Take one more receipt of the ledger."""
+        proved, recorded = self.unrecorded_compactions, self.state.compactions
         apply_receipt(self.state, position, receipt)
         self.position = position
+        # A compaction that no source has shown yet: whatever was measured, was measured before it.
+        if self.loaded and self.state.compactions > recorded and proved <= 0:
+            self.telemetry = telemetry.on_rewritten(self.telemetry)
         if is_applied_before(receipt.telemetry_summary):
             return
         frame = receipt.telemetry_summary.get(FRAME)
@@ -165,10 +169,12 @@ class SessionMonitor:
         fact stood in the file before anybody read it, so that it proves nothing about now.
         """
         state = self.state
-        self.telemetry = telemetry.on_fact(self.telemetry, fact, tick)
+        self.telemetry = telemetry.on_fact(self.telemetry, fact, tick, source)
         if isinstance(fact, Compacted):
             is_old = history and (self.telemetry.only_history or self.compactions.new_to_ledger)
-            self.compactions = compactions.on_proof(self.compactions, fact, source, is_old=is_old)
+            before = self.telemetry.usage
+            after = compactions.on_proof(self.compactions, fact, source, is_old=is_old, before=before)
+            self._take_proof(after, source)
         self.turns = turns.on_fact(self.turns, fact, source, tick, state.frames, state.turns, history=history)
         self.hooks = hooks.on_fact(
             self.hooks,
@@ -179,6 +185,21 @@ class SessionMonitor:
             settled=settled,
             history=history,
         )
+
+    def observe_app_server_compaction(self, fact: Compacted, source: str) -> None:
+        """Take a compaction that an app-server reported."""
+        before = self.telemetry.usage
+        self._take_proof(compactions.on_app_server_proof(self.compactions, fact, source, before), source)
+
+    def _take_proof(self, after: CompactionState, source: str) -> None:
+        """Take the state with one more proof; usages from before the compaction do not count any more."""
+        if after is self.compactions:
+            return
+        recorded = self.state.compactions
+        # One that is known already, by a hook or another source, puts an end to what its own source measured before.
+        is_news = after.unrecorded(recorded) > max(0, self.compactions.unrecorded(recorded))
+        self.compactions = after
+        self.telemetry = telemetry.on_rewritten(self.telemetry, None if is_news else source)
 
     def check_process(self, is_alive: Callable[[CallerProcess], bool], *, settled: bool) -> bool | None:
         """Check the processes, once a tick; return whether one lives, None where that is unknown.

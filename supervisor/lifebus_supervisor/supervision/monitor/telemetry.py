@@ -8,14 +8,18 @@ from lifebus_adapters.shared.telemetry import Fact, SessionClosed, TurnStarted, 
 class TelemetryState(Struct, frozen=True, kw_only=True):
     """The newest numbers, and the health of the files.  Ticks are numbers of the tick loop, times monotonic seconds."""
 
-    # The newest usage of the context.
+    # The newest usage of the context; None where the context was rewritten since, and not measured again.
     usage: Usage | None = None
+    # The kind of source that the newest usage comes from.
+    usage_from: str = ""
     # The tick of the first usage: a window may be reported a moment later.
     first_usage_tick: int | None = None
     # The window (tokens, source) that the harness reported by itself, apart from any usage.
     declared_window: tuple[int, str] | None = None
     # The last window (tokens, source) that came with a usage; it holds until another one comes.
     last_window: tuple[int, str | None] | None = None
+    # The model that it is the window of, where that is known.
+    last_model: str | None = None
     # How many unreadable records stand in a row at the end of each file, by path; the last file to report stands last.
     files: dict[str, int] = {}
     # When a file last grew.
@@ -39,6 +43,11 @@ class TelemetryState(Struct, frozen=True, kw_only=True):
         return bool(self.files) or self.usage is not None
 
     @property
+    def has_numbers(self) -> bool:
+        """Whether a usage or a window is known."""
+        return self.usage is not None or self.declared_window is not None or self.last_window is not None
+
+    @property
     def unreadable(self) -> int:
         """How many unreadable records stand in a row at the end of one of its files."""
         return max(self.files.values(), default=0)
@@ -48,29 +57,27 @@ class TelemetryState(Struct, frozen=True, kw_only=True):
         """The path of the file that reported last."""
         return next(reversed(self.files), None)
 
-    @property
-    def window(self) -> tuple[int | None, str | None]:
-        """The window and its source: what the user set, then what the harness reported, then what the file gives."""
-        usage = self.usage
-        if usage is not None and (usage.window_source or "").startswith("override"):
-            return usage.window_tokens, usage.window_source
-        if self.declared_window is not None:
-            return self.declared_window
-        if usage is not None and usage.window_tokens:
-            return usage.window_tokens, usage.window_source
-        return self.last_window or (None, None)
+    def window_of(self, usage: Usage) -> tuple[int | None, str | None]:
+        """Return the window of a usage and its source.
+
+        What the user set goes first, then what the harness reported by itself, then what came with the usage; else the
+        last window counts that came with another usage of the same model.
+        """
+        own = (usage.window_tokens, usage.window_source) if usage.window_tokens else None
+        last = self.last_window
+        for window in (own, last):
+            if window is not None and (window[1] or "").startswith("override"):
+                return window
+        if own is None and None not in {usage.model, self.last_model} and usage.model != self.last_model:
+            last = None  # another model's window says nothing about this one's
+        return self.declared_window or own or last or (None, None)
 
 
-def on_fact(state: TelemetryState, fact: Fact, tick: int) -> TelemetryState:
-    """Take the numbers of one fact; facts without any change nothing."""
+def on_fact(state: TelemetryState, fact: Fact, tick: int, source: str = "") -> TelemetryState:
+    """Take the numbers of one fact and the kind of source it stood in; facts without any change nothing."""
     match fact:
         case Usage():
-            return structs.replace(
-                state,
-                usage=fact,
-                first_usage_tick=tick if state.first_usage_tick is None else state.first_usage_tick,
-                last_window=(fact.window_tokens, fact.window_source) if fact.window_tokens else state.last_window,
-            )
+            return _on_usage(state, fact, tick, source)
         case SessionClosed():
             return structs.replace(state, closed=(fact.evidence, tick))
         case TurnStarted() if state.closed is not None:
@@ -79,6 +86,33 @@ def on_fact(state: TelemetryState, fact: Fact, tick: int) -> TelemetryState:
             return structs.replace(state, declared_window=(fact.window_tokens, fact.window_source))
         case _:
             return state
+
+
+def _on_usage(state: TelemetryState, usage: Usage, tick: int, source: str) -> TelemetryState:
+    if usage.window_tokens:
+        last: tuple[int, str | None] = (usage.window_tokens, usage.window_source)
+        state = structs.replace(state, last_window=last, last_model=usage.model)
+    first = tick if state.first_usage_tick is None else state.first_usage_tick
+    return structs.replace(state, usage=usage, usage_from=source, first_usage_tick=first)
+
+
+def on_rewritten(state: TelemetryState, source: str | None = None) -> TelemetryState:
+    """Take that the context was rewritten: what was measured before is over; with a `source`, what it measured."""
+    if state.usage is None or source not in {None, state.usage_from}:
+        return state
+    return structs.replace(state, usage=None, usage_from="")
+
+
+def numbers_of(state: TelemetryState) -> TelemetryState:
+    """Return the numbers alone, for a session that is forgotten: its files are read on, and not again."""
+    return TelemetryState(
+        usage=state.usage,
+        usage_from=state.usage_from,
+        first_usage_tick=state.first_usage_tick,
+        declared_window=state.declared_window,
+        last_window=state.last_window,
+        last_model=state.last_model,
+    )
 
 
 def on_new_session(state: TelemetryState) -> TelemetryState:

@@ -2,6 +2,7 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from lifebus_adapters.shared.telemetry import Activity, Fact, Usage, WindowKnown
 from lifebus_supervisor.supervision.monitor import telemetry
@@ -34,26 +35,45 @@ def after(*facts: Fact) -> TelemetryState:
     return state
 
 
+def window_after(*facts: Fact) -> tuple[int | None, str | None]:
+    """The window of a usage without one of its own, unless the newest one has one."""
+    state = after(*facts)
+    return state.window_of(state.usage or usage(0))
+
+
 def test_the_newest_usage_counts_and_the_tick_of_the_first() -> None:
     state = after(Activity(session="s"), usage(1), usage(2))
     assert (state.usage, state.first_usage_tick) == (usage(2), 1)
 
 
 def test_a_window_that_came_once_holds_until_another_comes() -> None:
-    assert after(usage(1, 100, "file"), usage(2)).window == (100, "file")
-    assert after(usage(1, 100, "file"), usage(2, 200, "table")).window == (200, "table")
+    assert window_after(usage(1, 100, "file"), usage(2)) == (100, "file")
+    assert window_after(usage(1, 100, "file"), usage(2, 200, "table")) == (200, "table")
 
 
 def test_a_declared_window_goes_before_the_files_and_behind_the_users() -> None:
     declared = WindowKnown(session="s", window_tokens=50, window_source="hook")
-    assert after(declared, usage(1, 100, "file")).window == (50, "hook")
-    assert after(declared, usage(1, 100, "override:X")).window == (100, "override:X")
+    assert window_after(declared, usage(1, 100, "file")) == (50, "hook")
+    assert window_after(declared, usage(1, 100, "override:X")) == (100, "override:X")
+
+
+def test_a_window_that_the_user_set_stands_where_the_next_usage_has_none() -> None:
+    declared = WindowKnown(session="s", window_tokens=50, window_source="hook")
+    assert window_after(usage(1, 100, "override:X"), declared, usage(2)) == (100, "override:X")
+
+
+def test_the_window_of_another_model_is_not_taken_for_this_ones() -> None:
+    large = structs.replace(usage(1, 100, "file"), model="large")
+    small = structs.replace(usage(2), model="small")
+    assert window_after(large, small) == (None, None)
+    assert window_after(large, usage(2)) == (100, "file")
+    assert window_after(large, structs.replace(small, model="large")) == (100, "file")
 
 
 @given(st.lists(FACTS, max_size=20))
 def test_the_window_is_one_that_some_fact_gave_or_none(facts: list[Fact]) -> None:
     given = {(one.window_tokens, one.window_source) for one in facts if isinstance(one, Usage | WindowKnown)}
-    assert after(*facts).window in given | {(None, None)}
+    assert window_after(*facts) in given | {(None, None)}
 
 
 @given(st.lists(FACTS, max_size=20))
