@@ -21,6 +21,7 @@ from lifebus_supervisor.supervision.endings import (
     session_closings,
     settled_by_prompt,
 )
+from lifebus_supervisor.supervision.evaluation import proved_compactions
 from lifebus_supervisor.supervision.findings import SupervisionFinding
 from lifebus_supervisor.supervision.frame_ids import (
     continuation_of,
@@ -125,10 +126,7 @@ def _merged(
         return
     match event:
         case LifecycleEvent.CONTEXT_PRESSURE_OBSERVED:
-            # A signal stands until the context is rewritten; a repeated one says nothing new.
-            if not monitor.state.signalled:
-                newest = _newest_reading(monitor, reading, context)
-                yield _with(emission, {SIGNAL: True, SOURCE: f"hook:{reading.hook}", **pressure_facts(newest)})
+            yield from _signal(monitor, reading, emission, context)
         case LifecycleEvent.CONTEXT_COMPACTED:
             if not _is_recorded(monitor, context.epoch_s):
                 yield _with(emission, {SOURCE: f"hook:{reading.hook}"})
@@ -285,6 +283,22 @@ def _is_known(monitor: SessionMonitor, emission: Emission) -> bool:
             return (LifecycleEvent.FRAME_ENDED, frame) in monitor.state.wired
         case _:
             return False
+
+
+def _signal(
+    monitor: SessionMonitor, reading: HookReading, emission: Emission, context: MergeContext
+) -> Iterator[Emission]:
+    """Yield a signal of pressure, and before it the compactions whose own hook has not come until now.
+
+    Harnesses call hooks in order: a hook of theirs that comes after this one is late, and adds nothing.
+    """
+    before = [] if context.is_spooled else list(proved_compactions(monitor))
+    # A signal stands until the context is rewritten; a repeated one says nothing new.
+    if monitor.state.signalled and not before:
+        return
+    yield from _as_emissions(monitor, before, emission, context, mode=mode_of(context.manifest))
+    newest = _newest_reading(monitor, reading, context)
+    yield _with(emission, {SIGNAL: True, SOURCE: f"hook:{reading.hook}", **pressure_facts(newest)})
 
 
 def _newest_reading(monitor: SessionMonitor, reading: HookReading, context: MergeContext) -> PressureReading | None:

@@ -29,6 +29,11 @@ COMPACTED = notice("item/completed", threadId="t1", turnId="u1", item={"type": "
 RESUMED = [({"id": 1, "method": "thread/resume"},), {"id": 1, "result": {"thread": thread()}}]
 
 
+def _used(tokens: int) -> dict[str, Any]:
+    usage = {"last": {"totalTokens": tokens}, "modelContextWindow": 1_000}
+    return notice("thread/tokenUsage/updated", threadId="t1", turnId="u1", tokenUsage=usage)
+
+
 async def test_a_batch_that_comes_again_records_nothing_twice(tmp_path: Path) -> None:
     async with supervised(tmp_path) as rig:
         observer = Observer(rig)
@@ -164,12 +169,8 @@ async def test_a_loss_is_a_gap_in_every_live_thread_and_else_outside_any(tmp_pat
 
 
 async def test_a_change_of_pressure_is_told_with_the_numbers_that_show_it(tmp_path: Path) -> None:
-    def used(tokens: int) -> dict[str, Any]:
-        usage = {"last": {"totalTokens": tokens}, "modelContextWindow": 1_000}
-        return notice("thread/tokenUsage/updated", threadId="t1", turnId="u1", tokenUsage=usage)
-
     async with supervised(tmp_path) as rig:
-        receipts = await Observer(rig).says(*BEGIN, *map(used, (100, 950, 940, 860, 800, 100)))
+        receipts = await Observer(rig).says(*BEGIN, *map(_used, (100, 950, 940, 860, 800, 100)))
         levels = [one.telemetry_summary.get("context_pressure") for one in receipts[2:]]
         assert levels == ["low", "critical", "high", "low"]
         assert facts_of(await rig.observe()) == []
@@ -221,3 +222,24 @@ async def test_the_compactions_of_a_thread_are_counted_from_when_its_server_was_
         assert facts_of(receipts).count("context.compacted") == 3
         rig.news("codex", "t1", *(Compacted(session="t1", key=f"ordinal:{number}") for number in range(3)))
         assert facts_of(await rig.tick(4)) == []
+
+
+async def test_pressure_behind_a_compaction_that_hooks_report_too_waits_for_its_receipt(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as rig:
+        observer = Observer(rig)
+        await observer.says(*BEGIN)
+        await rig.hook("codex", {"hook_event_name": "PreToolUse", "session_id": "t1", "turn_id": "u1"})
+        assert len(await observer.says(_used(840))) == 1
+        assert facts_of(await observer.says(COMPACTED, _used(310))) == []
+        after = {"hook_event_name": "PostCompact", "session_id": "t1", "turn_id": "u1", "trigger": "auto"}
+        assert facts_of(await rig.hook("codex", after)) == ["context.compacted"]
+        (low,) = [one for one in await rig.tick() if one.event == "context.pressure_observed"]
+        assert low.telemetry_summary["context_used_pct"] == 31
+
+
+async def test_no_pressure_is_recorded_behind_the_end_of_a_thread(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as rig:
+        observer = Observer(rig)
+        await observer.says(*BEGIN)
+        await observer.ends(exit_code=0)
+        assert await observer.says(_used(840)) == []

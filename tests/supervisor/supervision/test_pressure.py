@@ -34,6 +34,12 @@ async def _pressure_receipts(rig: SupervisedBus) -> list[Receipt]:
     return [one for one in await rig.tick() if one.event == "context.pressure_observed"]
 
 
+def numbers(receipt: Receipt) -> tuple[object, ...]:
+    """Level, percentage, tokens and window of a fact about pressure."""
+    names = ("context_pressure", "context_used_pct", "context_used_tokens", "context_window_tokens")
+    return tuple(receipt.telemetry_summary[name] for name in names)
+
+
 async def test_every_level_is_recorded_once_on_the_way_up(tmp_path: Path) -> None:
     async with supervised(tmp_path) as rig:
         await rig.hook("codex", START)
@@ -114,6 +120,133 @@ async def test_a_signal_without_numbers_is_recorded_once_until_the_context_is_re
         assert await rig.hook("codex", PRE_COMPACT) == []
         await rig.hook("codex", POST_COMPACT)
         assert len(await rig.hook("codex", PRE_COMPACT)) == 1
+
+
+async def test_a_signal_has_the_level_of_its_own_numbers_which_no_tick_has_seen(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as rig:
+        await rig.hook("codex", START)
+        assert await levels(rig, 100) == ["low"]
+        rig.news("codex", SESSION, usage(970))
+        (signal,) = await rig.hook("codex", PRE_COMPACT)
+        assert numbers(signal) == ("critical", 97, 970, 1_000)
+        # The signal was the observation: what it said is not said again, and what follows is a change.
+        assert await _pressure_receipts(rig) == []
+        rig.news("codex", SESSION, Compacted(session=SESSION, key="1"), usage(310))
+        await rig.hook("codex", POST_COMPACT)
+        assert [numbers(one) for one in await _pressure_receipts(rig)] == [("low", 31, 310, 1_000)]
+
+
+async def test_a_signal_without_a_window_has_no_level_though_one_is_on_record(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as rig:
+        await rig.hook("claude", START)
+        rig.news("claude", SESSION, usage(100))
+        await rig.tick()
+        rig.restart()
+        resumed = START | {"source": "resume", "context_tokens": 900}
+        await rig.hook("claude", resumed)
+        (signal,) = await rig.hook("claude", PRE_COMPACT)
+        assert numbers(signal) == (None, None, 900, None)
+        assert "window_source" not in signal.telemetry_summary
+
+
+async def test_a_signal_where_nothing_was_measured_has_no_numbers(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as rig:
+        await rig.hook("codex", START)
+        rig.news("codex", SESSION, WindowKnown(session=SESSION, window_tokens=1_000, window_source="hook"))
+        (signal,) = await rig.hook("codex", PRE_COMPACT)
+        assert numbers(signal) == (None, None, None, None)
+        rig.news("codex", SESSION, usage(950))
+        await rig.hook("codex", POST_COMPACT)
+        (signal,) = await rig.hook("codex", PRE_COMPACT)
+        assert numbers(signal) == (None, None, None, None)  # what was measured was rewritten since
+
+
+async def test_a_signal_from_the_spool_has_no_numbers_for_those_of_its_time_are_not_known(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as rig:
+        await rig.hook("codex", START)
+        rig.news("codex", SESSION, usage(300))
+        await rig.tick()
+        (signal,) = await rig.hook("codex", PRE_COMPACT, spooled_at_epoch_s=1_800_000_000)
+        assert numbers(signal) == (None, None, None, None)
+        assert signal.telemetry_summary["signal"] is True
+
+
+async def test_a_signal_that_brings_its_own_numbers_has_them(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as rig:
+        session = {"event": {"tokenCount": 55_000}, "ctx": {"sessionId": SESSION, "agentId": "main"}}
+        rig.news("openclaw", SESSION, usage(100, 60_000))
+        await rig.observe()
+        recorded = await rig.hook("openclaw", {"hook": "before_compaction", **session})
+        (signal,) = [one for one in recorded if one.event == "context.pressure_observed"]
+        assert numbers(signal) == ("high", 91, 55_000, 60_000)
+
+
+async def test_what_was_measured_behind_a_compaction_is_recorded_behind_it(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as rig:
+        await rig.hook("codex", START)
+        assert await levels(rig, 630) == ["moderate"]
+        rig.news("codex", SESSION, usage(840), Compacted(session=SESSION, key="1"), usage(310))
+        assert [numbers(one) for one in await _pressure_receipts(rig)] == [("high", 84, 840, 1_000)]
+        assert facts_of(await rig.hook("codex", POST_COMPACT)) == ["context.compacted"]
+        assert [numbers(one) for one in await _pressure_receipts(rig)] == [("low", 31, 310, 1_000)]
+
+
+async def test_a_signal_comes_behind_the_compaction_before_it_whose_hook_never_came(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as rig:
+        await rig.hook("codex", START)
+        await rig.hook("codex", PRE_COMPACT)
+        rig.news("codex", SESSION, Compacted(session=SESSION, key="1"), usage(950))
+        recorded = await rig.hook("codex", PRE_COMPACT)
+        assert facts_of(recorded) == ["context.compacted", "context.pressure_observed"]
+        assert (recorded[0].telemetry_summary["source"], recorded[0].integration_mode) == ("rollout", "telemetry_only")
+        assert numbers(recorded[1]) == ("critical", 95, 950, 1_000)
+        assert await rig.hook("codex", POST_COMPACT) == []  # the first one's, late
+        assert facts_of(await rig.tick(4)) == []
+
+
+async def test_a_file_alone_gives_compactions_and_pressure_in_its_own_order(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as rig:
+        rig.news("codex", SESSION, usage(630))
+        await rig.tick()
+        proofs = [Compacted(session=SESSION, key=str(number)) for number in range(2)]
+        rig.news("codex", SESSION, usage(840), proofs[0], usage(310), proofs[1], usage(610))
+        found = [one for one in await rig.tick() if one.event != "supervisor.tick"]
+        shown = [one.telemetry_summary.get("context_used_pct", "compacted") for one in found]
+        assert shown == [84, "compacted", 31, "compacted", 61]
+
+
+async def test_what_was_measured_before_a_compaction_is_not_recorded_behind_it(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as rig:
+        await rig.hook("codex", START)
+        rig.news("codex", SESSION, usage(840))
+        assert facts_of(await rig.hook("codex", POST_COMPACT)) == ["context.compacted"]
+        assert await _pressure_receipts(rig) == []
+        rig.news("codex", SESSION, Compacted(session=SESSION, key="1"), usage(310))
+        assert [numbers(one) for one in await _pressure_receipts(rig)] == [("low", 31, 310, 1_000)]
+
+
+async def test_a_short_run_whose_window_is_not_known_has_its_numbers_before_its_end(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as rig:
+        await rig.hook("codex", START)
+        rig.news("codex", SESSION, usage(700, None, window_source=None))
+        await rig.hook("codex", {"hook_event_name": "SessionEnd", "session_id": SESSION, "transcript_path": "/t/s1"})
+        recorded = [one for one in await rig.observe() if one.event != "supervisor.tick"]
+        assert facts_of(recorded) == ["context.pressure_observed", "session.ended"]
+        assert numbers(recorded[0]) == (None, None, 700, None)
+
+
+async def test_a_session_that_was_forgotten_and_is_resumed_still_has_its_window(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as rig:
+        await rig.hook("claude", START)
+        rig.news("claude", SESSION, usage(100))
+        await rig.tick()
+        await rig.hook("claude", {"hook_event_name": "SessionEnd", "session_id": SESSION, "reason": "other"})
+        await rig.tick(8)
+        assert len(rig.supervisor.monitors) == 0
+        # Its file is read on, and not again: nothing in it says how large the window is.
+        await rig.hook("claude", START | {"source": "resume", "context_tokens": 900})
+        (signal,) = await rig.hook("claude", PRE_COMPACT)
+        assert numbers(signal) == ("high", 90, 900, 1_000)
 
 
 async def test_nothing_is_recorded_twice_after_a_restart(tmp_path: Path) -> None:

@@ -170,3 +170,74 @@ async def test_a_defect_of_ours_costs_one_source_one_poll(tmp_path: Path, monkey
     assert [(entry["event"], entry["fault"], entry["source_id"]) for entry in logs] == [
         ("source_failed", "ZeroDivisionError", "stuck")
     ]
+
+
+async def test_one_session_is_not_waited_for_longer_than_was_asked_and_the_next_poll_has_it(tmp_path: Path) -> None:
+    box, reader = boxed(tmp_path)
+    await box.poll()
+    write(tmp_path / "stuck" / "s.jsonl", line(1))
+    write(tmp_path / "free" / "s.jsonl", line(2))
+    await box.tailer.poll_session("codex", "s", 0.01)  # nothing of the session is tailed yet
+    with anyio.move_on_after(READ_S / 5) as scope:
+        await box.poll()  # the stuck file is found, and being read
+    assert scope.cancelled_caught
+    started_at = time.monotonic()
+    found = [*await box.tailer.poll_session("codex", "s", READ_S / 10)]
+    assert time.monotonic() - started_at < READ_S
+    assert {update.source_id for update in found} <= {"free"}
+    assert problems(found) == {}  # slow is not hung
+    reader.answer.set()
+    assert await polled_until_answered(box) == [1]
+
+
+async def test_what_a_read_of_one_session_leaves_unfinished_is_taken_once_by_the_next_poll(tmp_path: Path) -> None:
+    box, reader = boxed(tmp_path)
+    reader.answer.set()
+    write(tmp_path / "stuck" / "s.jsonl", line(1))
+    write(tmp_path / "free" / "s.jsonl", line(2))
+    assert sorted(await box.tokens()) == [1, 2]
+    reader.answer.clear()
+    write(tmp_path / "stuck" / "s.jsonl", line(3))
+    write(tmp_path / "free" / "s.jsonl", line(4))
+    assert tokens_in(await box.tailer.poll_session("codex", "s", READ_S / 10)) == [4]
+    write(tmp_path / "stuck" / "other.jsonl", line(5))
+    reader.answer.set()
+    # The poll after it reads all files, and not only what was asked for before.
+    assert sorted(await box.tokens()) == [3, 5]
+    assert await box.tokens() == []
+
+
+async def test_a_read_of_one_session_that_is_cancelled_loses_nothing(tmp_path: Path) -> None:
+    box, reader = boxed(tmp_path)
+    reader.answer.set()
+    write(tmp_path / "stuck" / "s.jsonl", line(1))
+    write(tmp_path / "free" / "s.jsonl", line(2))
+    await box.poll()
+    reader.answer.clear()
+    write(tmp_path / "stuck" / "s.jsonl", line(3))
+    write(tmp_path / "free" / "s.jsonl", line(4))
+    with anyio.move_on_after(READ_S / 5) as scope:
+        await box.tailer.poll_session("codex", "s", 60.0)
+    assert scope.cancelled_caught
+    reader.answer.set()
+    assert sorted(await box.tokens()) == [3, 4]
+
+
+async def test_a_session_is_not_read_beside_a_poll_that_holds_its_files(tmp_path: Path) -> None:
+    box, reader = boxed(tmp_path)
+    reader.answer.set()
+    write(tmp_path / "stuck" / "s.jsonl", line(1))
+    await box.poll()
+    reader.answer.clear()
+    write(tmp_path / "stuck" / "s.jsonl", line(2))
+    found: list[int] = []
+
+    async def poll() -> None:
+        found.extend(await box.tokens())
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(poll)
+        await anyio.lowlevel.checkpoint()
+        assert await box.tailer.poll_session("codex", "s", READ_S / 10) == ()
+        reader.answer.set()
+    assert found == [2]

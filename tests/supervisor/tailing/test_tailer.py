@@ -247,3 +247,25 @@ async def test_files_returns_how_each_file_is(tmp_path: Path) -> None:
         skipped=0,
         problem="missing",
     )
+
+
+async def test_a_poll_of_one_session_reads_its_files_and_no_others(tmp_path: Path) -> None:
+    box = Box(tmp_path)
+    for name in ("s", "t"):
+        write(tmp_path / f"{name}.jsonl", line(1))
+    await box.poll()
+    for name in ("s", "t"):
+        write(tmp_path / f"{name}.jsonl", line(2))
+    (update,) = await box.tailer.poll_session("codex", "s", 60.0)
+    assert (update.session, tokens_in([update]), update.grown) == ("s", [2], len(line(2)))
+    assert await box.tailer.poll_session("codex", "s", 60.0) == []
+    assert await box.tailer.poll_session("claude", "s", 60.0) == []
+    assert await box.tokens() == [2]
+
+
+async def test_a_poll_of_one_session_reads_a_file_that_a_hook_has_just_named(tmp_path: Path) -> None:
+    box = Box(tmp_path, discover=False)
+    write(tmp_path / "named.jsonl", line(1))
+    assert box.follow("named.jsonl", "s")
+    assert tokens_in(await box.tailer.poll_session("codex", "s", 60.0)) == [1]
+    assert await box.tokens() == []

@@ -113,6 +113,8 @@ def on_app_server_proof(
     state: CompactionState, fact: Compacted, source: str, before: Usage | None = None
 ) -> CompactionState:
     """Take a compaction that an app-server reported; `before` is the newest usage that was known until then."""
+    if fact.key in state.from_app_server:
+        return state
     proofs = {**state.from_app_server, fact.key: CompactionProof(fact, source, before)}
     return structs.replace(state, from_app_server=proofs)
 
