@@ -29,6 +29,7 @@ class Measured:
         self.rig, self.file = rig, SimulatedTail()
         self.signals: list[int | None] = []
         self.compactions = 0
+        self.ended = False
         self._serial = 0
         rig.restart(self.file)
 
@@ -61,7 +62,8 @@ class Measured:
 
     async def _do_signal(self, _: int) -> None:
         newest = newest_usage(self.file.lines)
-        if await self.hook("PreCompact", turn_id="t1", trigger="auto"):
+        recorded = await self.hook("PreCompact", turn_id="t1", trigger="auto")
+        if any(one.event == PRESSURE for one in recorded):
             self.signals.append(newest)
 
     async def _do_prompt(self, size: int) -> None:
@@ -69,6 +71,8 @@ class Measured:
 
     async def _do_compact(self, size: int) -> None:
         """As Codex: the hook before, the line, the hook after; sometimes the line is late, or a hook never comes."""
+        if self.ended:  # only a harness that runs compacts
+            await self._do_resume(size)
         if size % 3:
             await self._do_signal(size)
         self.compactions += 1
@@ -89,9 +93,11 @@ class Measured:
     async def _do_end(self, _: int) -> None:
         await self.hook("SessionEnd", reason="other")
         await self.rig.tick()
+        self.ended = True
 
     async def _do_resume(self, _: int) -> None:
         await self.hook("SessionStart", source="resume")
+        self.ended = False
 
 
 def newest_usage(lines: Sequence[Fact]) -> int | None:
