@@ -82,6 +82,17 @@ async def test_a_session_that_ends_while_its_process_dies_is_not_abandoned(tmp_p
         assert endings(await rig.tick(6)) == [("frame.ended", "t1", "completed"), ("session.ended", None, "completed")]
 
 
+async def test_an_end_that_a_hook_announced_is_the_hooks_and_one_that_no_hook_announced_is_not(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as rig:
+        await running_turn(rig)
+        await rig.hook("codex", stop("t1"))
+        (announced,) = [one for one in await rig.tick(6) if one.event == "frame.ended"]
+        await rig.hook("codex", prompt("t2"))
+        rig.dead.add(HARNESS)
+        (abandoned,) = [one for one in await rig.tick(6) if one.event == "frame.ended"]
+        assert [one.integration_mode for one in (announced, abandoned)] == ["native_hook", "telemetry_only"]
+
+
 async def test_a_helper_that_ran_the_hook_is_not_the_harness(tmp_path: Path) -> None:
     async with supervised(tmp_path) as rig:
         for number, payload in enumerate((START, prompt("t1"))):
