@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lifebus_contract import IdSource, LifecycleEvent, PayloadReceipt, PlacementClass, Receipt, ReceiptStatus
+from lifebus_contract import IdSource, LifecycleEvent, Receipt
 from lifebus_supervisor.corrections.deliveries import (
     PROMPT_BLOCKED,
     Mistake,
@@ -14,23 +14,12 @@ from lifebus_supervisor.corrections.deliveries import (
     corrections,
 )
 from support.receipts import receipt
+from support.supervisor.deliveries import of_frame, placed
 
 OPENING, OPENED, ENDED = LifecycleEvent.FRAME_OPENING, LifecycleEvent.FRAME_OPENED, LifecycleEvent.FRAME_ENDED
 STARTING = LifecycleEvent.SESSION_STARTING
 WHY = Mistake(refusal=PROMPT_BLOCKED, evidence="the file says so")
 IDS = IdSource(lambda: 1, os.urandom)
-
-
-def of_frame(number: int, event: LifecycleEvent, invocation: str, frame: str = "f1", **changes: Any) -> Receipt:
-    facts = {"frame_id": frame, **changes.pop("facts", {})}
-    return receipt(number, event=event, invocation_id=invocation, telemetry_summary=facts, **changes)
-
-
-def placed(status: str = "delivered", placement: str | None = "pre_prompt_frame", name: str = "p") -> PayloadReceipt:
-    where = None if placement is None else PlacementClass(placement)
-    return PayloadReceipt(
-        byte_size=1, payload_id=f"pay_{name}", payload_kind="note", placement=where, status=ReceiptStatus(status)
-    )
 
 
 def end(number: int = 90, **facts: Any) -> Receipt:

@@ -1,5 +1,6 @@
 """A correction changes nothing but what it says of payloads, whatever event it is about and wherever it stands."""
 
+import os
 from dataclasses import dataclass
 
 import pytest
@@ -8,11 +9,13 @@ from msgspec import structs
 from lifebus_broker.state.capability_state import CapabilityState
 from lifebus_broker.state.session_reducer import apply_receipt
 from lifebus_broker.state.session_state import SessionState, head_of
-from lifebus_contract import LifecycleEvent, Receipt
-from lifebus_supervisor.corrections.deliveries import corrections
-from supervisor.corrections.test_deliveries import IDS, WHY, of_frame, placed
+from lifebus_contract import IdSource, LifecycleEvent, Receipt
+from lifebus_supervisor.corrections.deliveries import PROMPT_BLOCKED, Mistake, corrections
 from support.receipts import receipt
+from support.supervisor.deliveries import of_frame, placed
 
+WHY = Mistake(refusal=PROMPT_BLOCKED, evidence="the file says so")
+IDS = IdSource(lambda: 1, os.urandom)
 OF_RECEIPTS = {
     "by_event",
     "by_payload",
