@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
+from lifebus_adapters.adapter import HookCall, HookReading
+from lifebus_contract import LifecycleEvent
 from lifebus_supervisor.supervision.environment import TelemetryTail
 from lifebus_supervisor.supervision.monitor import compactions, telemetry
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionKey, SessionMonitor
@@ -11,6 +13,12 @@ from lifebus_supervisor.tailing.events import FileProblem, FileUpdate
 
 _MOST_POLLS: Final = 5
 """How often files that go on growing are polled before a session's end is decided."""
+
+_READ_TIMEOUT_S: Final = 0.06
+"""How long a hook call that is about the context waits for the newest numbers in the session's files, in seconds."""
+
+_ABOUT_CONTEXT: Final = frozenset({LifecycleEvent.CONTEXT_PRESSURE_OBSERVED, LifecycleEvent.CONTEXT_COMPACTED})
+"""The events before which the session's files are read to where they are now."""
 
 MatchedUpdate = tuple[SessionMonitor, FileUpdate]
 """An update, and a session that it is about."""
@@ -38,9 +46,20 @@ class TelemetryInbox:
             found += self._keep(updates)
         return found
 
-    async def poll_session(self, adapter_id: str, session: str, within_s: float) -> None:
-        """Poll one session's files, for so many seconds at most."""
-        self._keep(await self._telemetry.poll_session(adapter_id, session, within_s))
+    async def poll_before(self, call: HookCall, reading: HookReading) -> bool:
+        """Poll the session's files before a call about its context is recorded; return whether it is such a call.
+
+        The harness waits for it: what the files do not give in time is left to the next pass.
+        """
+        session = reading.session
+        if session is None or call.spooled_at_epoch_s is not None:
+            return False
+        if not any(one.request.event in _ABOUT_CONTEXT for one in reading.emissions):
+            return False
+        if reading.transcript is not None:
+            self._telemetry.follow(call.adapter_id, session, reading.transcript)
+        self._keep(await self._telemetry.poll_session(call.adapter_id, session, _READ_TIMEOUT_S))
+        return True
 
     def _keep(self, updates: Sequence[FileUpdate]) -> list[MatchedUpdate]:
         matched = match_updates(updates, self._monitors)

@@ -46,9 +46,6 @@ _SETTLE_TICKS: Final = 2
 _REFRESH_TIMEOUT_S: Final = 0.15
 """How long a hook call waits for what is known of its session, in seconds; it is merged with less, if need be."""
 
-_READ_TIMEOUT_S: Final = 0.06
-"""How long a hook call that is about the context waits for the newest numbers in the session's files, in seconds."""
-
 _BATCH: Final = 32
 """How many sessions are evaluated before other tasks get their turn."""
 _MAX_RECOVERED: Final = 2_048
@@ -59,9 +56,6 @@ _POLL_AFTER: Final = frozenset(
     {LifecycleEvent.FRAME_ENDED, LifecycleEvent.CONTEXT_COMPACTED, LifecycleEvent.SESSION_ENDING}
 )
 """The events after which polling the files is worth while at once."""
-
-_ABOUT_CONTEXT: Final = frozenset({LifecycleEvent.CONTEXT_PRESSURE_OBSERVED, LifecycleEvent.CONTEXT_COMPACTED})
-"""The events before which the session's files are read to where they are now."""
 
 
 class PassResult(Struct, frozen=True, kw_only=True):
@@ -126,7 +120,8 @@ class Supervisor:
         # What others recorded in the session since is part of what is known of it.
         if not monitor.loaded or monitor.position < monitor.newest:
             await self.monitors.refresh(monitor, self.environment.now(), _REFRESH_TIMEOUT_S)
-        await self._read_before(call, reading, monitor)
+        if await self._inbox.poll_before(call, reading) and monitor.loaded:
+            self._take_updates(only=monitor)  # what the files prove is compared with the ledger
         context = MergeContext(
             manifest=registered.manifest,
             thresholds=self.limits.thresholds,
@@ -139,18 +134,6 @@ class Supervisor:
         merged = merge(monitor, reading, context)
         self.merged += max(0, len(reading.emissions) - len(merged))
         return merged
-
-    async def _read_before(self, call: HookCall, reading: HookReading, monitor: SessionMonitor) -> None:
-        """Take what a session's files hold before a hook call about its context is recorded."""
-        if call.spooled_at_epoch_s is not None:
-            return
-        if not any(one.request.event in _ABOUT_CONTEXT for one in reading.emissions):
-            return
-        if reading.transcript is not None:
-            self.telemetry.follow(*monitor.key, reading.transcript)
-        await self._inbox.poll_session(*monitor.key, _READ_TIMEOUT_S)
-        if monitor.loaded:  # what its files prove is compared with the ledger
-            self._take_updates(only=monitor)
 
     def _take_updates(self, only: SessionMonitor | None = None) -> None:
         settle_s = _SETTLE_TICKS * self.limits.interval_s
