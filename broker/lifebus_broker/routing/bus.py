@@ -24,6 +24,7 @@ from lifebus_broker.routing.registry import Registry
 from lifebus_broker.routing.router import PlacedPayload, Plan, Router
 from lifebus_broker.routing.slots import SlotUse
 from lifebus_contract import (
+    CallbackRequest,
     CapabilityRequest,
     Emission,
     FailureClass,
@@ -174,8 +175,8 @@ class EventBus:
             self._start(client_id, emissions, done, budget, dispatch)
         else:
             plans = self._plan_all(client_id, emissions)
-            if any(emission.request.event is LifecycleEvent.FRAME_ENDED for emission in emissions):
-                done = partial(self._give_back, emissions, plans, done)
+            if any(emission.request.frame_context is not None for emission in emissions):
+                done = partial(self._settle_frames, emissions, plans, done)
             self._append(emissions, plans, done)
 
     def _needs_dispatch(self, emission: Emission, dispatch: bool) -> bool:
@@ -207,18 +208,21 @@ class EventBus:
         refusal = None if plan.refusal is not None else self._frame_ends.note(emission.request)
         return plan if refusal is None else Plan(refusal=refusal)
 
-    def _give_back(
+    def _settle_frames(
         self,
         emissions: Sequence[Emission],
         plans: Sequence[Plan],
         then: Done,
         results: list[EmissionResult],
     ) -> None:
-        """Give back the claims on ends that the ledger has refused, then hand the results on."""
+        """Say what became of the openings and ends of frames, then hand the results on."""
         for emission, plan, result in zip(emissions, plans, results, strict=True):
-            if plan.refusal is None and result.refusal is not None:
-                self._frame_ends.give_back(emission.request)
+            self._settle_frame(emission.request, plan, result)
         then(results)
+
+    def _settle_frame(self, request: CallbackRequest, plan: Plan, result: EmissionResult) -> None:
+        if plan.refusal is None:  # what was not planned was not noted either
+            self._frame_ends.settle(request, recorded=result.refusal is None, replayed=result.replayed)
 
     def _append(self, emissions: Sequence[Emission], plans: Sequence[Plan], done: Done) -> None:
         """Append what no client is asked about, all in one transaction."""
@@ -300,8 +304,7 @@ class EventBus:
         chains[request.invocation_id] = (result.parent or parent, result.used)
         if result.refusal is not None:  # not recorded: the next comparison starts from what the ledger holds
             self._harness_sequences.forget(request)
-            if plan.refusal is None:
-                self._frame_ends.give_back(request)
+        self._settle_frame(request, plan, result)
         return result
 
     async def _gap(self, client_id: str, emission: Emission, plan: Plan, *, dispatch: bool) -> PlannedEmission | None:

@@ -7,7 +7,7 @@ the event loop, before it is handed to the ledger; a claim whose receipt was ref
 from collections import OrderedDict
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from lifebus_broker.ports import Ledger, Query, Refusal
 from lifebus_broker.state.telemetry_keys import FRAME, is_applied_before
@@ -21,7 +21,7 @@ _MAX_SESSIONS: Final = 4_096
 _PAGE_ROWS: Final = 512
 # Bound once: to look up a member of an enum costs eight times a module's name.
 _ENDED: Final = LifecycleEvent.FRAME_ENDED
-_OPENS: Final = frozenset({LifecycleEvent.FRAME_OPENING, LifecycleEvent.FRAME_OPENED})
+_NOTED: Final = frozenset({LifecycleEvent.FRAME_OPENING, LifecycleEvent.FRAME_OPENED, LifecycleEvent.FRAME_ENDED})
 
 _FrameKey = tuple[str, str | None, str]
 _SessionKey = tuple[str, str | None]
@@ -35,6 +35,14 @@ class _Claim(Struct, frozen=True):
     invocation_id: str
 
 
+class _Opening(Struct, frozen=True):
+    """The newest opening of a frame that is not recorded yet, and what was known of the frame before."""
+
+    claim: _Claim
+    known: bool
+    ended_by: _Claim | None
+
+
 class FrameEnds:
     """The frames of which this process has seen the opening or the end."""
 
@@ -42,6 +50,9 @@ class FrameEnds:
         self._ledger = ledger
         # By frame: who reported its end, None while it is open; the newest last.
         self._frames: OrderedDict[_FrameKey, _Claim | None] = OrderedDict()
+        # By frame: the openings, and the claimed ends, that are on their way to the ledger.
+        self._openings: dict[_FrameKey, _Opening] = {}
+        self._claimed: set[_FrameKey] = set()
         # The sessions whose ends from before this process are known.
         self._learned: OrderedDict[_SessionKey, None] = OrderedDict()
 
@@ -59,46 +70,77 @@ class FrameEnds:
             return
         after, complete = 0, False
         key = (request.adapter_id, request.harness_session_id)
+        found: dict[_FrameKey, _Claim | None] = {}
         while not complete:
             page = await self._ledger.read(Query(after=after, limit=_PAGE_ROWS, session=key))
             for stored in page.stored:
                 receipt = decode_receipt(stored.receipt)
-                frame = receipt.telemetry_summary.get(FRAME)
+                facts = receipt.telemetry_summary
+                frame = facts.get(FRAME)
                 # A background client's opening, or a correction, may stand behind the end.
-                if isinstance(frame, str) and not is_applied_before(receipt.telemetry_summary):
-                    self._take(receipt.event, (*key, frame), _Claim(receipt.event_id, receipt.invocation_id))
+                if isinstance(frame, str) and receipt.event in _NOTED and not is_applied_before(facts):
+                    claim = _Claim(receipt.event_id, receipt.invocation_id)
+                    found[*key, frame] = claim if receipt.event is _ENDED else None
             after, complete = page.next, page.complete
         self._learned[session] = None
         if len(self._learned) > _MAX_SESSIONS:
             self._learned.popitem(last=False)
+        asked = None if request.frame_context is None else (*session, request.frame_context.frame_id)
+        # The frame in question comes last: of very many the first ones are forgotten at once.
+        for name in sorted(found, key=lambda name: name == asked):
+            # What was claimed while the ledger was read is newer.
+            self._remember(name, self._frames.get(name, found[name]))
 
     def note(self, request: CallbackRequest) -> Refusal | None:
         """Take an emission that is about to be recorded; return why it must not be, None where it may."""
-        if request.frame_context is None or (request.event is not _ENDED and request.event not in _OPENS):
+        if request.frame_context is None or request.event not in _NOTED:
             return None
         frame = (request.adapter_id, request.harness_session_id, request.frame_context.frame_id)
         claim = _Claim(request.event_id, request.invocation_id)
         known = self._frames.get(frame)
-        if request.event is _ENDED and known is not None:
+        if request.event is not _ENDED:
+            before = self._openings.get(frame) or _Opening(claim, frame in self._frames, known)
+            self._openings[frame] = structs.replace(before, claim=claim)
+            # A frame that opens again under the id of an ended one is another frame.
+            self._remember(frame, None)
+            return None
+        if known is not None:
             # The ledger finds a repeated key by itself, and answers with what is stored.
             is_repeated = request.idempotency_key is not None and claim == known
             return None if is_repeated else _ALREADY_ENDED
-        self._take(request.event, frame, claim)
+        self._claimed.add(frame)
+        self._remember(frame, claim)
         return None
 
-    def give_back(self, request: CallbackRequest) -> None:
-        """Take that an emission was not recorded after all."""
-        if request.event is not _ENDED or request.frame_context is None:
+    def settle(self, request: CallbackRequest, *, recorded: bool, replayed: bool) -> None:
+        """Take what became of an emission that was noted: whether it is on record, and was so before."""
+        if request.frame_context is None or request.event not in _NOTED:
             return
         frame = (request.adapter_id, request.harness_session_id, request.frame_context.frame_id)
-        if self._frames.get(frame) == _Claim(request.event_id, request.invocation_id):
-            self._frames[frame] = None
+        claim = _Claim(request.event_id, request.invocation_id)
+        if request.event is not _ENDED:
+            self._settle_opening(frame, claim, opened=recorded and not replayed)
+        elif frame in self._claimed and self._frames.get(frame) == claim:
+            self._claimed.remove(frame)
+            if not recorded:
+                self._frames[frame] = None
 
-    def _take(self, event: LifecycleEvent, frame: _FrameKey, claim: _Claim) -> None:
-        if event is not _ENDED and event not in _OPENS:
+    def _settle_opening(self, frame: _FrameKey, claim: _Claim, *, opened: bool) -> None:
+        opening = self._openings.get(frame)
+        if opening is None or not (opened or opening.claim == claim):
             return
-        # A frame that opens again under the id of an ended one is another frame.
-        self._frames[frame] = claim if event is _ENDED else None
+        del self._openings[frame]
+        if opened or self._frames.get(frame) is not None:
+            return
+        # A repeated or refused opening says nothing new of its frame.
+        if opening.known:
+            self._remember(frame, opening.ended_by)
+        else:
+            self._frames.pop(frame, None)
+
+    def _remember(self, frame: _FrameKey, claim: _Claim | None) -> None:
+        self._frames[frame] = claim
         self._frames.move_to_end(frame)
         if len(self._frames) > MAX_FRAMES:
-            self._frames.popitem(last=False)
+            (adapter_id, session, _), _ = self._frames.popitem(last=False)
+            self._learned.pop((adapter_id, session), None)  # the ledger knows what is forgotten here
