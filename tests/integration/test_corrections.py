@@ -3,7 +3,7 @@
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -96,7 +96,7 @@ class Claude:
 
 
 @asynccontextmanager
-async def supervising(directory: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Daemon]:
+async def supervising(directory: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Daemon]:
     """A broker that ticks twenty times a second and reads Claude's files in the directory."""
     monkeypatch.setenv("LIFEBUS_CLAUDE_HOME", str(directory / "claude"))
     monkeypatch.setenv("HOME", str(directory))
