@@ -11,9 +11,9 @@ from support.crash.soak import MEBIBYTE, SOMETIMES, Soak, warnings_of
 from support.effort import TORTURE, effort
 from support.running import short_directory
 
-SECONDS = effort(8, 7_200)
+SECONDS = effort(5, 7_200)
 GROWTH = 4 * MEBIBYTE if TORTURE >= 1 else 32 * MEBIBYTE
-"""What the last third may be above the second: in 8 s caches still fill."""
+"""What the last third may be above the second: in 5 s caches still fill."""
 SETTINGS: dict[str, Any] = {
     "LIFEBUS_RETENTION_KEEP_MB": "4",
     "LIFEBUS_RETENTION_CHECK_S": "1",

@@ -2,9 +2,12 @@
 
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from pathlib import Path
+from typing import TypeVar
+
+import anyio
 
 import lifebus
 from lifebus_supervisor.configuration.settings import (
@@ -18,6 +21,8 @@ from lifebus_supervisor.configuration.settings import (
 )
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_supervisor.daemon.lifecycle import running
+
+T = TypeVar("T")
 
 
 @contextmanager
@@ -72,3 +77,10 @@ async def connected(daemon: Daemon, client_id: str = "test") -> AsyncIterator[li
     """A client of a running broker."""
     async with lifebus.connect(client_id, runtime_dir=daemon.settings.runtime_dir) as bus:
         yield bus
+
+
+async def until_answered(ask: Callable[[], Awaitable[T]], wanted: Callable[[T], object]) -> T:
+    """Ask until the answer is the one that is waited for, and return it; the deadline is the caller's."""
+    while not wanted(answer := await ask()):  # noqa: ASYNC110  another process raises no event here
+        await anyio.sleep(0.01)  # asking as fast as one can takes the processor from what is waited for
+    return answer

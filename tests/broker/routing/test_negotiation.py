@@ -234,13 +234,12 @@ def test_a_degradation_names_what_was_and_what_is_left_and_what_to_do_next(
     assert weaker.evidence
 
 
-@pytest.mark.parametrize(("level", "wanted", "claimed", "_"), CASES)
 @pytest.mark.parametrize("left", STATES)
-def test_a_degradation_never_says_that_something_was_which_never_was(
-    level: str, wanted: str, claimed: str, _: str, left: str
-) -> None:
-    found = negotiate(adapter(claimed), [asking(level, wanted)], {CAPABILITY: SupportState(left)})
-    assert {one.previous_support for one in degradations_of(found, 5)} <= {claimed}
+def test_a_degradation_never_says_that_something_was_which_never_was(left: str, subtests: pytest.Subtests) -> None:
+    for level, wanted, claimed, _ in CASES:
+        with subtests.test(level=level, wanted=wanted, claimed=claimed):
+            found = negotiate(adapter(claimed), [asking(level, wanted)], {CAPABILITY: SupportState(left)})
+            assert {one.previous_support for one in degradations_of(found, 5)} <= {claimed}
 
 
 def test_a_lost_capability_is_named_with_what_was_promised_even_when_the_dispatch_is_refused() -> None:
@@ -250,19 +249,20 @@ def test_a_lost_capability_is_named_with_what_was_promised_even_when_the_dispatc
     assert (lost.previous_support, lost.current_support) == ("native", "manual")
 
 
-@pytest.mark.parametrize(("level", "wanted", "claimed", "outcome"), CASES)
 @pytest.mark.parametrize("left", STATES)
 def test_what_would_have_gone_on_and_cannot_now_is_a_loss_whatever_is_left(
-    level: str, wanted: str, claimed: str, outcome: str, left: str
+    left: str, subtests: pytest.Subtests
 ) -> None:
-    asked = asking(level, wanted)
-    before = negotiate(adapter(claimed), [asked])
-    after = negotiate(adapter(claimed), [asked], {CAPABILITY: SupportState(left)})
-    if before.failure_class is None:
-        assert after.failure_class in {None, FailureClass.CAPABILITY_DEGRADED}
-        assert (after.failure_class is None) is (after.outcome in {S, D})
-    else:  # it never could: the support that is left decides, as in the table
-        assert after.failure_class in {FailureClass.CAPABILITY_UNSUPPORTED, FailureClass.OPERATOR_REQUIRED}
+    for level, wanted, claimed, _ in CASES:
+        asked = asking(level, wanted)
+        with subtests.test(level=level, wanted=wanted, claimed=claimed):
+            before = negotiate(adapter(claimed), [asked])
+            after = negotiate(adapter(claimed), [asked], {CAPABILITY: SupportState(left)})
+            if before.failure_class is None:
+                assert after.failure_class in {None, FailureClass.CAPABILITY_DEGRADED}
+                assert (after.failure_class is None) is (after.outcome in {S, D})
+            else:  # it never could: the support that is left decides, as in the table
+                assert after.failure_class in {FailureClass.CAPABILITY_UNSUPPORTED, FailureClass.OPERATOR_REQUIRED}
 
 
 def test_with_something_that_never_was_there_a_loss_is_no_reason_to_read_again() -> None:

@@ -19,19 +19,21 @@ TABLE = {
 }
 
 
-@pytest.mark.parametrize(("scenario", "harness"), CELLS)
-def test_every_cell_says_what_is_recorded_or_why_nothing_can_be_run(scenario: str, harness: str) -> None:
-    cell = expectation(scenario, harness)
-    assert bool(cell.lines) != bool(cell.cannot)
+def test_every_cell_says_what_is_recorded_or_why_nothing_can_be_run(subtests: pytest.Subtests) -> None:
+    for scenario, harness in CELLS:
+        with subtests.test(scenario=scenario, harness=harness):
+            cell = expectation(scenario, harness)
+            assert bool(cell.lines) != bool(cell.cannot)
 
 
-@pytest.mark.parametrize(("scenario", "harness"), CELLS)
-def test_every_frame_of_a_cell_ends_once_and_nothing_stands_behind_an_end(scenario: str, harness: str) -> None:
-    lines = expectation(scenario, harness).lines
-    opened = [line for line in lines if line.endswith("frame.opened")]  # one that goes on was opened before
-    assert len(opened) == sum("frame.ended" in line for line in lines)
-    behind = [after for before, after in itertools.pairwise(lines) if before.startswith("session.ended")]
-    assert all(line.startswith(("session.start", "frame.opening")) for line in behind)
+def test_every_frame_of_a_cell_ends_once_and_nothing_stands_behind_an_end(subtests: pytest.Subtests) -> None:
+    for scenario, harness in CELLS:
+        with subtests.test(scenario=scenario, harness=harness):
+            lines = expectation(scenario, harness).lines
+            opened = [line for line in lines if line.endswith("frame.opened")]  # one that goes on was opened before
+            assert len(opened) == sum("frame.ended" in line for line in lines)
+            behind = [after for before, after in itertools.pairwise(lines) if before.startswith("session.ended")]
+            assert all(line.startswith(("session.start", "frame.opening")) for line in behind)
 
 
 def test_a_harness_has_words_of_its_own() -> None:

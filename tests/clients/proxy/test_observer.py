@@ -32,7 +32,7 @@ from support.clients.proxy_box import (
     write_all,
 )
 from support.paths import SUPPORT
-from support.running import connected, running_bus, short_directory
+from support.running import connected, running_bus, short_directory, until_answered
 
 SERVER = (sys.executable, str(SUPPORT / "clients/fake_app_server.py"))
 DELTA = wire({"method": "item/agentMessage/delta", "params": {"threadId": "t1", "turnId": "u1", "delta": "x" * 100}})
@@ -152,8 +152,7 @@ async def test_a_broker_that_hangs_delays_nothing_and_gets_all_of_it_later() -> 
         async with broker_process(base) as broker, lifebus.connect(runtime_dir=broker.runtime_dir, timeout=20) as bus:
             with box.started(CAT) as process:
                 await say(process, DELTA)
-                while not (await bus.status()).counters["signals_stored"]:
-                    pass
+                await until_answered(bus.status, lambda status: status.counters["signals_stored"])
                 broker.signal(signal.SIGSTOP)
                 for _ in range(20):
                     await say(process, DELTA * 100)

@@ -12,7 +12,7 @@ import lifebus
 from lifebus_transports.framing.frames import session_topic
 from support.broker_process import broker_process, until
 from support.integration.peers import honest_traffic, hung_up, raw_peer, throw, zmtp_connection, zmtp_frame
-from support.running import running_bus, short_directory
+from support.running import running_bus, short_directory, until_answered
 
 SEED = 20_251_122
 MARK = b"HOSTILE-MARK"
@@ -34,8 +34,7 @@ async def test_what_a_subscriber_sends_is_counted_and_reaches_nobody() -> None:
 
 async def counted_at_least(runtime_dir: Path, name: str, count: int) -> None:
     async with lifebus.connect("counting", runtime_dir=runtime_dir) as bus:
-        while (await bus.status()).counters[name] < count:
-            pass
+        await until_answered(bus.status, lambda status: status.counters[name] >= count)
 
 
 async def test_ten_thousand_subscriptions_come_and_go_and_their_memory_is_used_again() -> None:

@@ -32,7 +32,7 @@ from support.integration.stdio_peers import (
     start_stdio,
     stdio_peer,
 )
-from support.running import connected, running_bus, short_directory
+from support.running import connected, running_bus, short_directory, until_answered
 
 PING = b'{"id":1,"verb":"ping"}\n'
 PONG = b'{"id":1,"ok":{}}\n'
@@ -55,8 +55,7 @@ async def test_subscriptions_registrations_and_keyed_emissions_survive_a_restart
     with short_directory() as directory:
         async with raw_peer(directory / "run", "--timeout", "6s") as peer:
             async with running_bus(directory=directory):
-                while "ok" not in await peer.ask("ping"):
-                    pass
+                await until_answered(partial(peer.ask, "ping"), lambda answer: "ok" in answer)
                 for verb, body in (
                     ("subscribe", {}),
                     ("subscribe", {"session": ["codex", "s1"]}),
@@ -70,8 +69,7 @@ async def test_subscriptions_registrations_and_keyed_emissions_survive_a_restart
                 await emit_many(bus, "s1", "s2")
                 everything, session = await peer.items(1, 4), await peer.items(2, 3)
                 with anyio.fail_after(PATIENCE_S):
-                    while not (clients := await bus.clients()):
-                        await anyio.lowlevel.checkpoint()
+                    clients = await until_answered(bus.clients, bool)
 
     assert answer["ok"]["results"][0]["positions"] == [2]
     assert [item["cursor"].partition(":")[2] for item in everything] == ["1", "2", "3", "4"]
@@ -92,8 +90,7 @@ async def test_a_broker_with_another_history_is_a_gap() -> None:
     with short_directory() as directory:
         async with raw_peer(directory / "run", "--timeout", "1s") as peer:
             async with running_bus(directory=directory, backend="memory") as daemon, connected(daemon) as bus:
-                while "ok" not in (opened := await peer.ask("subscribe")):
-                    pass
+                opened = await until_answered(partial(peer.ask, "subscribe"), lambda answer: "ok" in answer)
                 number = opened["ok"]["subscription"]
                 await emit_many(bus, "s1")
                 before = await peer.items(number, 1)

@@ -141,26 +141,29 @@ def test_a_header_that_is_none_is_refused(frame: bytes) -> None:
         decode_header(frame)
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_a_valid_body_of_any_other_packer_is_read(verb: str) -> None:
-    assert code_of(pack(VALID[verb]), VERBS[verb].body) == "read"
+def test_a_valid_body_of_any_other_packer_is_read(subtests: pytest.Subtests) -> None:
+    for verb in VERBS:
+        with subtests.test(verb=verb):
+            assert code_of(pack(VALID[verb]), VERBS[verb].body) == "read"
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_an_unknown_key_is_refused_by_name(verb: str) -> None:
-    with pytest.raises(InvalidRequest, match="bogus"):
-        decode_body(pack(VALID[verb] | {"bogus": 1}), VERBS[verb].body)
+def test_an_unknown_key_is_refused_by_name(subtests: pytest.Subtests) -> None:
+    for verb in VERBS:
+        with subtests.test(verb=verb), pytest.raises(InvalidRequest, match="bogus"):
+            decode_body(pack(VALID[verb] | {"bogus": 1}), VERBS[verb].body)
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_truncation_of_a_valid_body_is_refused(verb: str) -> None:
-    whole = pack(VALID[verb])
-    assert {code_of(whole[:length], VERBS[verb].body) for length in range(len(whole))} == {"malformed"}
+def test_every_truncation_of_a_valid_body_is_refused(subtests: pytest.Subtests) -> None:
+    for verb in VERBS:
+        whole = pack(VALID[verb])
+        with subtests.test(verb=verb):
+            assert {code_of(whole[:length], VERBS[verb].body) for length in range(len(whole))} == {"malformed"}
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_bytes_behind_a_valid_body_are_refused(verb: str) -> None:
-    assert code_of(pack(VALID[verb]) + b"\xc0", VERBS[verb].body) == "malformed"
+def test_bytes_behind_a_valid_body_are_refused(subtests: pytest.Subtests) -> None:
+    for verb in VERBS:
+        with subtests.test(verb=verb):
+            assert code_of(pack(VALID[verb]) + b"\xc0", VERBS[verb].body) == "malformed"
 
 
 @pytest.mark.parametrize(
