@@ -210,6 +210,23 @@ def test_calls_that_are_under_way_when_the_harness_ends_are_spooled(directory: P
     assert b'"hook":"dispose"' in spooled
 
 
+async def test_the_end_of_an_opencode_process_names_its_sessions(directory: Path) -> None:
+    server = RecordingServer()
+    created = '{ event: { id: "e", type: "session.created", properties: { sessionID: "s1", info: { id: "s1" } } } }'
+    deleted = '{ event: { id: "d", type: "session.deleted", properties: { info: { id: "s3" } } } }'
+    message = '{ message: { id: "m", role: "user" }, parts: [] }'
+    async with server.open(directory):
+        await play(
+            PluginRun(directory, "opencode"),
+            OPENCODE
+            + f"await hooks.event({created}); await hooks['chat.message']({{ sessionID: 's2' }}, {message});"
+            + f"await hooks['chat.message']({{ sessionID: 's3' }}, {message}); await hooks.event({deleted});"
+            + "await hooks.dispose()",
+        )
+    ends = [ADAPTERS["opencode"].read(call, ids()) for call in server.calls if call.hook == "dispose"]
+    assert [reading.session for reading in ends] == ["s1", "s2"]
+
+
 def test_calls_that_wait_for_a_hung_broker_give_up_together(directory: Path) -> None:
     (directory / "run").mkdir(mode=0o700)
     with socket.socket(socket.AF_UNIX) as hung:

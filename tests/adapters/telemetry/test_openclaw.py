@@ -160,6 +160,15 @@ def test_a_run_whose_prompt_a_hook_refused_was_blocked_and_not_failed() -> None:
     assert failed.frame_end == "failed"
 
 
+def test_a_run_that_was_aborted_is_interrupted_though_its_end_was_never_written() -> None:
+    made = opened()
+    step(made, "prompt.submitted")
+    step(made, "model.completed", aborted=True, externalAbort=True, promptErrorSource="prompt", stopReason="aborted")
+    evidence = "database:trajectory.externalAbort"
+    interrupted = TurnEnded(session=S, frame_id=RUN, frame_end="interrupted", evidence=evidence)
+    assert made.poll()[-1] == interrupted
+
+
 def test_a_run_that_asks_the_model_again_and_again_ends_once() -> None:
     made = opened()
     for _ in range(7):

@@ -13,6 +13,7 @@ from lifebus_adapters.shared.telemetry import (
     Compacted,
     Fact,
     Surroundings,
+    TurnContinued,
     TurnEnded,
     TurnStarted,
     Usage,
@@ -132,12 +133,12 @@ def test_after_deleted_sessions_new_rows_are_seen_although_they_have_old_numbers
 
 def test_a_prompt_begins_a_turn_once_its_first_part_shows_that_a_user_wrote_it() -> None:
     assert store(user("u")).poll() == []
-    assert store(user("u"), part("u"), part("u", "file")).poll() == [TurnStarted(session=S)]
+    assert store(user("u"), part("u"), part("u", "file")).poll() == [TurnStarted(session=S, frame_id="u")]
 
 
 def test_a_prompt_that_is_stored_again_begins_no_second_turn() -> None:
     made = store(user("u"), part("u"))
-    assert made.poll() == [TurnStarted(session=S)]
+    assert made.poll() == [TurnStarted(session=S, frame_id="u")]
     add(made, user("u", summary={"diffs": []}), part("u"))
     assert made.poll() == []
 
@@ -150,6 +151,30 @@ def test_work_on_an_answer_is_a_sign_of_life() -> None:
 def test_an_answer_with_an_error_ends_the_turn(name: str, end: str) -> None:
     (fact,) = store(answer("a", error={"name": name, "data": {"message": "secret"}})).poll()
     assert fact == TurnEnded(session=S, frame_end=end, evidence=f"database:message.error.{name}")
+
+
+def test_a_finished_answer_ends_the_turn_of_its_prompt() -> None:
+    made = store(user("u"), part("u"), answer("a", parentID="u", finish="tool-calls", time={"completed": 5}))
+    assert not [fact for fact in made.poll() if isinstance(fact, TurnEnded)]
+    add(made, answer("b", parentID="u"))  # not stored as completed yet
+    assert not [fact for fact in made.poll() if isinstance(fact, TurnEnded)]
+    add(made, answer("b", parentID="u", time={"completed": 6}))
+    ended = TurnEnded(session=S, frame_id="u", evidence="database:message.finish.stop")
+    assert made.poll()[-1] == ended
+
+
+def test_a_turn_goes_on_when_its_answer_is_followed_by_a_compaction() -> None:
+    done = {"time": {"completed": 6}}
+    made = store(user("u"), part("u"), answer("a", parentID="u", **done), user("c"), part("c", "compaction", auto=True))
+    assert made.poll()[-1] == TurnContinued(session=S, frame_id="u", unannounced=True)
+    add(made, user("x"), part("x", synthetic=True), answer("b", parentID="x", **done))
+    assert made.poll()[-1] == TurnEnded(session=S, frame_id="u", evidence="database:message.finish.stop")
+
+
+def test_an_answer_to_a_prompt_of_long_ago_ends_the_turn_of_that_prompt() -> None:
+    aborted = answer("a", parentID="old", error={"name": "MessageAbortedError"})
+    evidence = "database:message.error.MessageAbortedError"
+    assert store(aborted).poll() == [TurnEnded(session=S, frame_id="old", frame_end="interrupted", evidence=evidence)]
 
 
 def test_an_overflow_is_answered_with_a_compaction_and_ends_nothing() -> None:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from lifebus_adapters import ADAPTERS
-from lifebus_adapters.shared.telemetry import Compacted, Fact, TurnEnded, TurnStarted, Usage
+from lifebus_adapters.shared.telemetry import Compacted, Fact, TurnContinued, TurnEnded, TurnStarted, Usage
 from support.adapters.calls import CAPTURE_FILES, captured, ids
 from support.adapters.other_telemetry import DUMPS, FILES, SCENARIOS, numbered_facts, replay_scenario, source
 from support.adapters.telemetry_facts import NOTHING_SET, harness_of, scenario_of
@@ -69,6 +69,17 @@ def test_openclaws_runs_have_the_ids_that_its_hooks_use(path: Path) -> None:
     turns = [fact.frame_id for fact in facts(path) if isinstance(fact, TurnStarted | TurnEnded)]
     assert turns == [turn for turn in dict.fromkeys(turns) for _ in range(2)]
     assert None not in turns
+
+
+@pytest.mark.parametrize("path", [path for path in DUMPS if harness_of(path) == "opencode"], ids=by_name)
+def test_opencodes_turns_have_the_ids_that_its_hooks_use(path: Path) -> None:
+    turns = [fact.frame_id for fact in facts(path) if isinstance(fact, TurnStarted | TurnContinued | TurnEnded)]
+    files = hooks_of(harness_of(path), scenario_of(path))
+    readings = [ADAPTERS["opencode"].read(call, ids()) for file in files for call, _ in captured(file)]
+    prompts = [reading.emissions[0] for reading in readings if reading.hook == "chat.message"]
+    named = {one.request.frame_context.frame_id for one in prompts if one.request.frame_context}
+    assert None not in turns
+    assert set(turns) == named or not files
 
 
 @pytest.mark.parametrize(

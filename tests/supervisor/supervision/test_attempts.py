@@ -145,6 +145,7 @@ async def test_a_turn_that_is_killed_while_its_file_shows_it_at_work_has_not_end
 
 async def test_a_turn_whose_prompt_the_file_takes_back_failed_though_its_process_is_gone(tmp_path: Path) -> None:
     async with supervised(tmp_path) as rig:
+        await rig.hook("gemini", {"hook_event_name": "SessionStart", "session_id": S, "source": "startup"})
         await rig.hook("gemini", {"hook_event_name": "BeforeAgent", "session_id": S})
         rig.news("gemini", S, TurnStarted(session=S), source_id="chats")
         rig.news("gemini", S, TurnEnded(session=S, frame_end="failed"), source_id="chats")

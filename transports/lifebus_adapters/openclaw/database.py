@@ -6,6 +6,7 @@
 - `trajectory_runtime_events` names its runs; its `session.ended` comes with each run and ends the run, not the session.
   A run may make several attempts, each with `session.started` and `model.completed`; it ends once.  Where a hook
   refused the prompt, `model.completed` says so, and the run's end only that it failed.
+- A run that was aborted from outside is over with `model.completed`: OpenClaw may end before it writes the run's end.
 """
 
 from collections.abc import Callable, Sequence
@@ -59,7 +60,7 @@ SELECT last FROM (SELECT coalesce(max(rowid), 0) AS last FROM trajectory_runtime
 """
 _STEPS: Final = """
 SELECT number, session_id, run_id, json_extract(d, '$.type'), json_extract(d, '$.data.status'),
-  json_extract(d, '$.data.promptErrorSource')
+  json_extract(d, '$.data.promptErrorSource'), json_extract(d, '$.data.externalAbort')
 FROM (
   SELECT rowid AS number, session_id, run_id, CASE WHEN json_valid(event_json) THEN event_json ELSE 'null' END AS d
   FROM trajectory_runtime_events
@@ -114,6 +115,7 @@ class _Step(Struct, array_like=True):
     type: str | None
     status: str | None
     refused_by: str | None
+    aborted: int | None
 
 
 _NODE: Final = RowDecoder(_Node)
@@ -180,6 +182,9 @@ class AgentReader:
             return (TurnStarted(session=session, frame_id=run, reports_end=True),)
         if step.type == "session.ended":
             return (self._run_ended(session, run, named(step.status, "data.status") or "unknown"),)
+        if step.aborted:
+            evidence = "database:trajectory.externalAbort"
+            return (TurnEnded(session=session, frame_id=run, frame_end="interrupted", evidence=evidence),)
         if step.refused_by == _REFUSED:
             self._refused = run
         return (Activity(session=session),)

@@ -4,8 +4,9 @@
 - A compaction is a user message with a `compaction` part, then an assistant message with `summary`: once that is
   complete the context is rewritten.  Its token counts are those of the request for the summary: they are no usage.
 - After a compaction a synthetic user message makes the model go on: it begins no turn.
-- Where a turn ends does not show: an answer that is finished may be followed by a compaction and more.
-- Turns have no ids; and what belongs to a message may be stored again long after it was sent.
+- A turn has the id of the user's message, as in the plugin's calls.  An answer that is finished, and asks for no tool,
+  ends it; a compaction that follows makes it go on.
+- What belongs to a message may be stored again long after it was sent.
 - The window is not in the database.
 """
 
@@ -16,7 +17,16 @@ from msgspec import Struct
 
 from lifebus_adapters.shared.lines import LineDecoder, bounded_sum, named
 from lifebus_adapters.shared.rows import HISTORY_ROWS, Row, RowDecoder, TablePosition, json_bytes
-from lifebus_adapters.shared.telemetry import Activity, Compacted, Fact, RowQuery, TurnEnded, TurnStarted, Usage
+from lifebus_adapters.shared.telemetry import (
+    Activity,
+    Compacted,
+    Fact,
+    RowQuery,
+    TurnContinued,
+    TurnEnded,
+    TurnStarted,
+    Usage,
+)
 from lifebus_contract import InvalidRequest
 from lifebus_contract.fields import Count
 
@@ -84,6 +94,8 @@ _EVENT: Final = RowDecoder(_Event)
 _TOKENS: Final = LineDecoder(Tokens)
 
 _INTERRUPTED: Final = "MessageAbortedError"
+_TO_THE_MODEL: Final = frozenset({"tool-calls", "unknown"})
+"""After an answer with one of these reasons to finish, the model is asked again."""
 _NO_END: Final = "ContextOverflowError"
 """OpenCode answers it with a compaction and goes on."""
 
@@ -107,6 +119,9 @@ class EventReader:
         self._position = TablePosition()
         self._prompts: dict[str, bool] = {}
         self._triggers: dict[str, str] = {}
+        # The turn that began last in a session, and the turn that each message of a user belongs to.
+        self._newest: dict[str, str] = {}
+        self._turn_of: dict[str, str] = {}
 
     def queries(self) -> Sequence[RowQuery]:
         """Return what to ask now (see `DatabaseReader`)."""
@@ -144,12 +159,14 @@ class EventReader:
             return ()
         if event.role != "assistant":
             return ()
+        turn = self._turn_of.get(event.parent or "")
         if event.error:
-            return _failed(session, event.error)
+            # A prompt that is too old to be known is the turn's name all the same.
+            return _failed(session, turn or named(event.parent, "info.parentID"), event.error)
         # The counts of a summary are about the request for it, and no usage of the session.
         if event.summary == "true":
             return self._summary(session, message, event)
-        return (_usage(session, event),)
+        return (_usage(session, event), *_ended(session, turn, event))
 
     def _summary(self, session: str, message: str, event: _Event) -> Sequence[Fact]:
         # The summary is being written; the context is still the old one.
@@ -167,8 +184,21 @@ class EventReader:
         self._prompts[event.part_of] = True
         if event.part == "compaction":
             _remember(self._triggers, event.part_of, "auto" if event.auto == "true" else "manual")
+        if known:
             return ()
-        return () if known or event.synthetic == "true" else (TurnStarted(session=session),)
+        if event.part == "compaction" or event.synthetic == "true":
+            return self._goes_on(session, event.part_of)
+        _remember(self._newest, session, event.part_of)
+        _remember(self._turn_of, event.part_of, event.part_of)
+        return (TurnStarted(session=session, frame_id=named(event.part_of, "part.messageID")),)
+
+    def _goes_on(self, session: str, message: str) -> Sequence[Fact]:
+        """Return that a message of the program belongs to the turn before it, whose answer was not its end."""
+        turn = self._newest.get(session)
+        if turn is None:
+            return ()
+        _remember(self._turn_of, message, turn)
+        return (TurnContinued(session=session, frame_id=turn, unannounced=True),)
 
 
 def _usage(session: str, event: _Event) -> Fact:
@@ -179,12 +209,22 @@ def _usage(session: str, event: _Event) -> Fact:
     return Usage(session=session, used_tokens=used, used_source=source, model=named(event.model, "info.modelID"))
 
 
-def _failed(session: str, error: str) -> Sequence[Fact]:
+def _ended(session: str, turn: str | None, event: _Event) -> Sequence[Fact]:
+    """Return the end of the turn that a finished answer is, unless it asks for tools."""
+    is_last = event.finish is not None and event.finish not in _TO_THE_MODEL and event.completed is not None
+    if turn is None or not is_last:
+        return ()
+    evidence = f"database:message.finish.{(named(event.finish, 'info.finish') or '')[:64]}"
+    return (TurnEnded(session=session, frame_id=turn, evidence=evidence),)
+
+
+def _failed(session: str, turn: str | None, error: str) -> Sequence[Fact]:
     name = named(error, "info.error.name") or ""
     if name == _NO_END:
         return (Activity(session=session),)
     end = "interrupted" if name == _INTERRUPTED else "failed"
-    return (TurnEnded(session=session, frame_end=end, evidence=f"database:message.error.{name[:64]}"),)
+    evidence = f"database:message.error.{name[:64]}"
+    return (TurnEnded(session=session, frame_id=turn, frame_end=end, evidence=evidence),)
 
 
 def _remember(known: dict[str, V], key: str, value: V) -> None:

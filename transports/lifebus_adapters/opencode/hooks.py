@@ -6,7 +6,7 @@ A plugin inside OpenCode passes on ``{"hook": …, "input": …, "output": …}`
 - A frame has the id of the user's message; session.idle and session.error do not name it, and end the open frame.
 - A model's error is session.error, and then session.idle, perhaps twice.
 - After session.compacted OpenCode runs another model step without chat.message.
-- `dispose` names no session; session.deleted does.
+- OpenCode's `dispose` names no session: the plugin names each one that it has seen open.
 - message.updated carries token counts: samples for pressure levels, not events.
 
 The plugin gets back text parts, which it pushes behind those of the user's message in `chat.message`.  That is
@@ -87,7 +87,7 @@ HOOKS: Final = HookTable(
             frame_end="failed",
         ),
         "session.deleted": HookRule(events=SESSION_CLOSE),
-        # It names no session: its receipt says that the identity is not available.
+        # Before any session the plugin names none: its receipt says that the identity is not available.
         "dispose": HookRule(events=SESSION_CLOSE),
     },
     silent=frozenset(_HOOKS | _EVENTS),

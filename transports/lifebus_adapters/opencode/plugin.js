@@ -22,6 +22,16 @@ function answer({ id, sessionID, role, mode, summary, finish, error, modelID, pr
 // How large the models' windows are: a request names its model's, the answer does not.
 const windows = new Map()
 
+// The sessions that this process has open: OpenCode does not say whose end `dispose` is.
+const sessions = new Set()
+const MOST_SESSIONS = 64
+
+function open(sessionID) {
+  sessions.delete(sessionID)
+  sessions.add(sessionID)
+  if (sessions.size > MOST_SESSIONS) sessions.delete(sessions.values().next().value)
+}
+
 const compacting = "experimental.session.compacting"
 
 export const Lifebus = async (setting) => {
@@ -31,10 +41,13 @@ export const Lifebus = async (setting) => {
     event: quietly(async ({ event }) => {
       if (event.type === CANARY) return tellCanary(event.properties.canary, cwd)
       const properties = reductions[event.type]?.(event.properties ?? {})
+      if (event.type === "session.created") open(properties.sessionID ?? properties.info.id)
+      if (event.type === "session.deleted") sessions.delete(properties.sessionID)
       if (properties) await pass("event", { event: { id: event.id, type: event.type, properties } }, null, event.type)
     }),
     "chat.message": quietly(async ({ sessionID }, output) => {
       const { id, role, time, agent, model } = output.message
+      open(sessionID)
       const told = await pass("chat.message", { sessionID }, { message: { id, role, sessionID, time, agent, model } })
       for (const [index, { text }] of (told?.parts ?? []).entries()) {
         const part = `prt_zzzz${Date.now().toString(16)}${index}` // OpenCode sorts parts by id: ours come last
@@ -45,6 +58,11 @@ export const Lifebus = async (setting) => {
       windows.set(`${model.providerID}/${model.id}`, model.limit?.context)
     }),
     [compacting]: quietly(async ({ sessionID }) => void (await pass(compacting, { sessionID }))),
-    dispose: quietly(async () => void (await pass("dispose", null))),
+    dispose: quietly(async () => {
+      const ended = [...sessions].filter(Boolean).map((sessionID) => ({ sessionID }))
+      sessions.clear()
+      // All at once: OpenCode may end before the first is answered, and the rest is spooled then.
+      await Promise.all((ended.length ? ended : [null]).map((input) => pass("dispose", input)))
+    }),
   }
 }

@@ -77,10 +77,14 @@ class TurnEnded(Struct, frozen=True, kw_only=True, tag=True):
 
 
 class TurnContinued(Struct, frozen=True, kw_only=True, tag=True):
-    """A turn goes on after its stop was announced, once for each such stop; `frame_id` as in `TurnStarted`."""
+    """A turn goes on after its stop, once for each such stop; `frame_id` as in `TurnStarted`.
+
+    Where the stop was `unannounced` by hooks, only the file's own word that the turn had ended is taken back.
+    """
 
     session: str
     frame_id: str | None = None
+    unannounced: bool = False
 
 
 class SessionClosed(Struct, frozen=True, kw_only=True, tag=True):

@@ -92,7 +92,7 @@ def on_fact(  # noqa: PLR0917  what a fact of telemetry comes with
         case TurnEnded():
             return _with_turn_over(state, EndSeen(fact, source, tick), frames, turns, history=history)
         case TurnContinued():
-            return _with_continuation(state, fact.frame_id or _newest_outermost(frames))
+            return _with_continuation(state, fact.frame_id or _newest_outermost(frames), announced=not fact.unannounced)
         case Activity() | Usage():
             return _with_prompt_taken(state, _newest_outermost(frames))
         case _:
@@ -186,13 +186,15 @@ def _covered(state: TurnState, frame_id: str | None) -> TurnState:
     return structs.replace(state, unannounced=left)
 
 
-def _with_continuation(state: TurnState, frame_id: str | None) -> TurnState:
+def _with_continuation(state: TurnState, frame_id: str | None, *, announced: bool) -> TurnState:
     if frame_id is None:
         return state
-    continued = {**state.continued, frame_id: state.continued.get(frame_id, 0) + 1}
     # The file's word that a turn had ended is taken back by its word that it goes on.
     ends = {known: end for known, end in state.ends.items() if known != frame_id}
-    return structs.replace(state, continued=continued, ends=ends)
+    state = structs.replace(state, ends=ends)
+    if not announced:
+        return state
+    return structs.replace(state, continued={**state.continued, frame_id: state.continued.get(frame_id, 0) + 1})
 
 
 def _with_prompt_taken(state: TurnState, frame_id: str | None) -> TurnState:
