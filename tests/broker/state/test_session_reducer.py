@@ -114,6 +114,15 @@ def test_a_signal_of_pressure_stands_until_a_frame_begins_or_the_context_is_rewr
     assert not state_of(signal, (event, {})).signalled
 
 
+def test_what_was_measured_beside_a_signal_is_observed_and_a_signal_without_numbers_changes_no_level() -> None:
+    low = (PRESSED, {"context_pressure": "low", "context_used_tokens": 100, "context_used_pct": 10})
+    numbers = {"context_pressure": "critical", "context_used_tokens": 970, "context_used_pct": 97}
+    state = state_of(low, (PRESSED, {"signal": True, **numbers}))
+    assert (state.level, state.peak, state.peak_used_tokens, state.peak_used_pct) == ("critical", "critical", 970, 97)
+    nothing = {name: None for name in numbers}
+    assert state_of(low, (PRESSED, {"signal": True, **nothing})).level == "low"
+
+
 def test_a_compaction_counts_once_however_many_clients_got_a_receipt() -> None:
     one, other = {"_event_id": "e1", "source": "hook:PostCompact"}, {"_event_id": "e2", "source": "rollout"}
     state = state_of((COMPACTED, one), (COMPACTED, one), (COMPACTED, other))

@@ -4,7 +4,7 @@ Every receipt about pressure is made of one reading (docs/supervision.md, "Press
 reading and the level on record: one that is held is left only some points below its threshold.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -14,7 +14,7 @@ from lifebus_broker.state.telemetry_keys import LEVEL, PERCENT, USED
 from lifebus_contract import PressureLevel
 from lifebus_supervisor.supervision.monitor.telemetry import TelemetryState
 
-_LONGEST_MODEL = 128
+_LONGEST_MODEL: Final = 128
 
 
 class PressureReading(Struct, frozen=True, kw_only=True):
