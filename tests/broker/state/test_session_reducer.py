@@ -119,7 +119,7 @@ def test_what_was_measured_beside_a_signal_is_observed_and_a_signal_without_numb
     numbers = {"context_pressure": "critical", "context_used_tokens": 970, "context_used_pct": 97}
     state = state_of(low, (PRESSED, {"signal": True, **numbers}))
     assert (state.level, state.peak, state.peak_used_tokens, state.peak_used_pct) == ("critical", "critical", 970, 97)
-    nothing = {name: None for name in numbers}
+    nothing = dict.fromkeys(numbers)
     assert state_of(low, (PRESSED, {"signal": True, **nothing})).level == "low"
 
 
