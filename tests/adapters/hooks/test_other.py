@@ -74,6 +74,20 @@ def test_a_failed_hermes_request_ends_the_frame_as_failed() -> None:
     assert ended.telemetry["frame_end"] == "failed"
 
 
+@pytest.mark.parametrize(
+    ("attempt", "ends"),
+    [
+        ({"retryable": True, "retry_count": 0, "max_retries": 3}, False),
+        ({"retryable": True, "retry_count": 2, "max_retries": 3}, True),
+        ({"retryable": False, "retry_count": 0, "max_retries": 3}, True),
+        ({"retryable": True, "retry_count": 0, "max_retries": 1}, True),
+        ({"retryable": True, "retry_count": 0}, True),
+    ],
+)
+def test_a_hermes_request_that_is_made_again_ends_nothing(attempt: dict[str, object], ends: bool) -> None:
+    assert bool(_hermes("api_request_error", **attempt)) is ends
+
+
 def _opencode_event(kind: str, **properties: object) -> tuple[Emission, ...]:
     event = {"id": "evt_oc1", "type": kind, "properties": {"sessionID": "ses_1", **properties}}
     return parse("opencode", {"hook": "event", "input": {"event": event}, "output": None}, hook="event")

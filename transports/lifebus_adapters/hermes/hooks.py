@@ -3,7 +3,7 @@
 - on_session_end fires at the end of every turn, on_session_finalize at the end of the session (and not with -z).
 - on_session_start fires for new sessions only, not when one is resumed.
 - After on_session_finalize a background pass may open and close another frame of the same session.
-- A failed model request fires api_request_error and no on_session_end.
+- A failed model request fires api_request_error, once for each attempt, and no on_session_end after the last one.
 - pre/post_api_request carry token counts: samples for pressure levels, not events.
 
 It takes context as ``{"context": …}`` on pre_llm_call, and nothing elsewhere.  The text is appended to the user's
@@ -13,7 +13,7 @@ than the other harnesses take.
 
 from typing import Any, Final
 
-from lifebus_adapters.shared.fields import Payload, scalar
+from lifebus_adapters.shared.fields import Payload, count, scalar
 from lifebus_adapters.shared.rules import (
     FRAME_OPEN,
     SESSION_CLOSE,
@@ -31,6 +31,14 @@ def _turn_end(payload: Payload) -> str:
     if scalar(payload, "extra.interrupted", bool):
         return "interrupted"
     return "failed" if scalar(payload, "extra.completed", bool) is False else "completed"
+
+
+def _is_asked_again(payload: Payload) -> bool:
+    """Whether Hermes makes a failed request again; `retry_count` counts the attempts before this one."""
+    before, most = count(payload, "extra.retry_count"), count(payload, "extra.max_retries")
+    if before is None or most is None:
+        return False
+    return scalar(payload, "extra.retryable", bool) is True and before + 1 < most
 
 
 def _answer(hook: str, context: str) -> dict[str, Any]:  # noqa: ARG001  one hook takes context
@@ -54,7 +62,7 @@ HOOKS: Final = HookTable(
         "post_llm_call": HookRule(events=(LifecycleEvent.FRAME_ENDING,)),
         "on_session_end": HookRule(events=(LifecycleEvent.FRAME_ENDED,), frame_end=_turn_end),
         # No on_session_end follows a failed request, so that the frame would stay open.
-        "api_request_error": HookRule(events=(LifecycleEvent.FRAME_ENDED,), frame_end="failed"),
+        "api_request_error": HookRule(events=(LifecycleEvent.FRAME_ENDED,), unless=_is_asked_again, frame_end="failed"),
         "on_session_finalize": HookRule(events=SESSION_CLOSE, facts=(FactField("extra.reason"),)),
     },
     silent=frozenset({"pre_api_request", "post_api_request", "pre_tool_call", "post_tool_call"}),

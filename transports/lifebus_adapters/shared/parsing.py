@@ -131,10 +131,16 @@ def _emissions(  # noqa: PLR0917  everything that one call is made of
 ) -> tuple[Emission, ...]:
     # A hook that is known and silent has no rule.
     rule = table.rules.get(name)
-    if rule is None or (rule.unless and find(payload, rule.unless[0]) == rule.unless[1]):
+    if rule is None or _means_nothing(payload, rule):
         return ()
     invocation = _invocation(call, payload, name, table, ids)
     return tuple(_emission(event, invocation, manifest) for event in rule.events)
+
+
+def _means_nothing(payload: Payload, rule: HookRule) -> bool:
+    if rule.unless is None:
+        return False
+    return rule.unless(payload) if callable(rule.unless) else find(payload, rule.unless[0]) == rule.unless[1]
 
 
 def _transcript(payload: Payload, table: HookTable) -> str | None:

@@ -47,17 +47,17 @@ class FactField(Struct, frozen=True):
 class HookRule(Struct, frozen=True, kw_only=True):
     """What one native hook means.
 
-    `unless` names a field and the value with which the hook means nothing.  `frame_end` says how a frame ended: one
-    word, or a function that takes it from the payload.  `subagent` hooks are about a nested frame and must name the
-    agent.  `mode` is the integration mode through which it came.  A hook that fires `once` for a turn or agent is known
-    by their ids.  One that `may_continue` comes for a prompt, and also where a refused stop made the turn go on.  One
-    that `announces` has a lone `frame.ending` or `frame.ended`, and the frame may go on.
+    `unless` says when the hook means nothing: a field and its value, or a function of the payload. `frame_end` says
+    how a frame ended: one word, or a function that takes it from the payload. `subagent` hooks are about a nested
+    frame and must name the agent. `mode` is the integration mode through which it came. A hook that fires `once` for
+    a turn or agent is known by their ids. One that `may_continue` comes for a prompt, and also where a refused stop
+    made the turn go on. One that `announces` has a lone `frame.ending` or `frame.ended`, and the frame may go on.
     `takes` is the placement class of the context that its answer may carry, None where it carries none.
     """
 
     events: tuple[LifecycleEvent, ...]
     facts: tuple[FactField, ...] = ()
-    unless: tuple[str, str | int] | None = None
+    unless: tuple[str, str | int] | Callable[[Payload], bool] | None = None
     frame_end: str | Callable[[Payload], str] = "completed"
     subagent: bool = False
     once: bool = False
