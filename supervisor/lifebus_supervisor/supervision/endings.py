@@ -55,7 +55,8 @@ def session_end(
     whose process is unknown may be silent before it counts as over; `settle_s` is how long an announced end waits for
     telemetry to show how open frames ended.
     """
-    if not monitor.is_live or not monitor.loaded or not monitor.is_on_record:
+    is_closing = moment.monotonic_s < monitor.closing_until
+    if is_closing or not monitor.is_live or not monitor.loaded or not monitor.is_on_record:
         return None
     if monitor.ending is not None:
         return announced_session_end(monitor) if _is_settled(monitor, moment, settle_s) else None

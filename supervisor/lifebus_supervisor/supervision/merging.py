@@ -53,7 +53,8 @@ class MergeContext(Struct, frozen=True, kw_only=True):
     """What a merge needs beside the monitor: manifest, ids, the time, and how the call came.
 
     `epoch_s` is wall-clock time.  A call that `is_spooled` shows nothing about now.  `is_orphaned` says that the
-    session's process is gone and another one calls.  `reads_files` says that telemetry of the session can show how its
+    session's process is gone and another one calls, `is_closing` that its end is on its way to the ledger already.
+    `reads_files` says that telemetry of the session can show how its
     frames ended, or what is to be recorded before its end.
     """
 
@@ -63,6 +64,7 @@ class MergeContext(Struct, frozen=True, kw_only=True):
     thresholds: Thresholds = Thresholds()
     is_spooled: bool = False
     is_orphaned: bool = False
+    is_closing: bool = False
     reads_files: bool = False
 
 
@@ -89,9 +91,9 @@ def _settled_before(
     """Yield what the call shows about before: the end of the life before this one, and that the session is resumed."""
     first = original[0].request
     begins = first.event in _STARTS or first.event in _OPENS
-    ended = monitor.state.ended
-    announced = announced_session_end(monitor) if begins else None
-    if announced is None and begins and context.is_orphaned and monitor.is_live:
+    ended = monitor.state.ended or context.is_closing
+    announced = announced_session_end(monitor) if begins and not ended else None
+    if announced is None and begins and context.is_orphaned and monitor.is_live and not ended:
         announced = dead_end(monitor)
     if announced is not None:
         ended = True
@@ -232,7 +234,7 @@ def _session_end(
     monitor: SessionMonitor, emission: Emission, original: Sequence[Emission], context: MergeContext
 ) -> Iterator[Emission]:
     """Yield what an event about a session's end becomes; one that has ended does not end again."""
-    if monitor.state.ended:
+    if monitor.state.ended or context.is_closing:
         return
     open_frames = bool(monitor.state.frames) and monitor.loaded
     announces = {LifecycleEvent.SESSION_ENDING, LifecycleEvent.SESSION_ENDED} <= {one.request.event for one in original}

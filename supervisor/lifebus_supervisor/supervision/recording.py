@@ -75,6 +75,8 @@ class Recorder:
             return ()
         only_ends = not facts and all(one.event in _ENDS for one in findings)
         ticks = [] if only_ends and not scheduled else [tick_finding(observed=len(findings), **facts)]
+        if any(finding.event is LifecycleEvent.SESSION_ENDED for finding in findings):
+            monitor.mark_closing(self._now())
         results = await self._emit([*ticks, *findings], registered.manifest, monitor)
         self._pace(monitor, results[len(ticks) :], tick)
         stored = tuple(one for result in results for one in result.stored)

@@ -129,10 +129,13 @@ class Supervisor:
             epoch_s=int(self.environment.epoch()),
             is_spooled=call.spooled_at_epoch_s is not None,
             is_orphaned=self._is_orphaned(monitor, call),
+            is_closing=self.environment.now() < monitor.closing_until,
             reads_files=reading.transcript is not None or monitor.telemetry.has_reported,
         )
         merged = merge(monitor, reading, context)
         self.merged += max(0, len(reading.emissions) - len(merged))
+        if any(emission.request.event is LifecycleEvent.SESSION_ENDED for emission in merged):
+            monitor.mark_closing(self.environment.now())
         return merged
 
     def _take_updates(self, only: SessionMonitor | None = None) -> None:

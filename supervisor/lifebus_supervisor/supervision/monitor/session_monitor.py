@@ -27,6 +27,9 @@ from lifebus_supervisor.supervision.monitor.turns import TurnState
 SessionKey = tuple[str, str]
 """(adapter_id, harness_session_id)."""
 
+_CLOSING_S: Final = 5.0
+"""How long an end may be on its way to the ledger, in seconds: one that did not arrive is found again."""
+
 _FRAME_OPENS: Final = frozenset({LifecycleEvent.FRAME_OPENING, LifecycleEvent.FRAME_OPENED})
 
 
@@ -50,6 +53,8 @@ class SessionMonitor:
     hooks: HookState = field(default_factory=HookState)
     # The end of the session that a hook announced and that is not recorded yet.
     ending: AnnouncedSessionEnd | None = None
+    # Until when an end of the session is on its way to the ledger; monotonic seconds.
+    closing_until: float = 0.0
     # Facts of an app-server that wait for the hooks that report the same, oldest first.
     deferred: tuple[DeferredFact, ...] = ()
     # Consecutive ticks without news, after which a session that is over is forgotten.
@@ -113,6 +118,8 @@ class SessionMonitor:
         frame = receipt.telemetry_summary.get(FRAME)
         if isinstance(frame, str) and receipt.event in _FRAME_OPENS:
             self.turns = turns.on_opened(self.turns, frame)
+        if receipt.event is LifecycleEvent.SESSION_ENDED:
+            self.closing_until = 0.0
         # An end that is read as history may be followed by a resume, whose processes are known already.
         if receipt.event is LifecycleEvent.SESSION_ENDED and self.loaded:
             self.process = process.on_session_ended(self.process)
@@ -130,6 +137,10 @@ class SessionMonitor:
             before=state.before,
             is_new=state.last_event is None,
         )
+
+    def mark_closing(self, now: float) -> None:
+        """Take that an end of the session is handed to the ledger: hooks and passes must not hand over another one."""
+        self.closing_until = now + _CLOSING_S
 
     def match_ending(self, now: float) -> None:
         """Bring the announced end in line with the ledger: another broker may have taken it, or life went on since."""
