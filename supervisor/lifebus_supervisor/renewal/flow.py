@@ -39,7 +39,6 @@ from lifebus_supervisor.renewal.client import RenewalClient
 from lifebus_supervisor.renewal.profile import RenewalSettings
 from lifebus_supervisor.renewal.records import Continuation, ContinuationState
 from lifebus_supervisor.renewal.store import ContinuationStore
-from lifebus_supervisor.supervision.findings import ANNOUNCED
 
 CLAIM: Final = "clm_"
 """What claim ids begin with."""
@@ -92,7 +91,7 @@ class RenewalFlow:
             LifebusError: the renewal was refused or failed, with the failure class of its condition.
         """
         request = envelope.request
-        if request.harness_session_id is None or not _is_by_hook(request):
+        if request.integration_mode is not IntegrationMode.NATIVE_HOOK or request.harness_session_id is None:
             return CallbackResponse.ok()
         async with self.lock_for(request.metadata.get("cwd"), request.harness_session_id):
             if request.event is LifecycleEvent.SESSION_STARTED:
@@ -243,11 +242,6 @@ class RenewalFlow:
     def _is_of(self, record: Continuation, request: CallbackRequest) -> bool:
         same = (record.profile, record.adapter_id) == (self.settings.profile, request.adapter_id)
         return same and record.session == request.harness_session_id
-
-
-def _is_by_hook(request: CallbackRequest) -> bool:
-    """Whether a native hook reported the event, by itself or by announcing the end that supervision records."""
-    return request.integration_mode is IntegrationMode.NATIVE_HOOK or request.metadata.get(ANNOUNCED) is True
 
 
 async def _in_thread(work: Callable[..., T], *arguments: object) -> T:

@@ -307,11 +307,10 @@ def _known_end(monitor: SessionMonitor, frame: OpenFrame, evidence: str) -> Supe
         found = _shown_end(frame, seen)
     elif frame.announced_end is not None and monitor.turns.is_announced(frame):
         found = _frame_end(frame, frame.announced_end, f"its end was announced, and {evidence}", "supervisor", {})
-    if found is None or frame.announced_end is None:
+    if found is None or announced is None or announced.metadata is None:
         return found
-    # What clients are asked about is the hook's: that a hook reported it, and where the harness works.
-    metadata = {} if announced is None else announced.metadata
-    return structs.replace(found, metadata=metadata, mode=IntegrationMode.NATIVE_HOOK)
+    # What clients are asked about is the hook's: that a hook reported it just now, and where the harness works.
+    return structs.replace(found, metadata=announced.metadata, mode=IntegrationMode.NATIVE_HOOK)
 
 
 def _shown_end(frame: OpenFrame, seen: EndSeen) -> SupervisionFinding:

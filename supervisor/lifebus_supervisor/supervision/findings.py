@@ -10,9 +10,6 @@ from lifebus_contract import Degradation, IntegrationMode, LifecycleEvent
 GRACE_TICKS: Final = 2
 """How many ticks a hook may lag behind a file that reports the same, and a session's end behind its process's."""
 
-ANNOUNCED: Final = "announced_by_hook"
-"""The key of a dispatch's metadata that says that a native hook announced the end that supervision records."""
-
 
 class Moment(Struct, frozen=True, kw_only=True):
     """When an evaluation is made: the tick's number, monotonic seconds, and wall-clock seconds, which are data only."""

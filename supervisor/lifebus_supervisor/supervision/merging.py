@@ -329,6 +329,7 @@ def _as_emissions(
     context: MergeContext,
     mode: IntegrationMode = IntegrationMode.NATIVE_HOOK,
 ) -> list[Emission]:
-    """Return findings in the invocation of the hook call that shows them."""
-    invocation = cause.request.invocation_id
+    """Return findings in the invocation of the hook call that shows them, with its metadata where they have none."""
+    invocation, metadata = cause.request.invocation_id, cause.request.metadata
+    findings = [structs.replace(finding, metadata=finding.metadata or metadata) for finding in findings]
     return emissions_of(findings, context.manifest, monitor.key, context.ids, invocation_id=invocation, mode=mode)

@@ -15,25 +15,22 @@ from msgspec import Struct, structs
 from lifebus_adapters.adapter import HookCall, HookReading
 from lifebus_adapters.shared.telemetry import HOOK_SOURCE
 from lifebus_broker.claims import claim_of
-from lifebus_broker.ports import EMITTER, StoredReceipt
+from lifebus_broker.ports import StoredReceipt
 from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.dispatch import EmissionResult
-from lifebus_broker.state.receipt_view import BrokenLog, read_receipt
-from lifebus_broker.state.telemetry_keys import ANNOUNCED_END, FRAME
+from lifebus_broker.state.receipt_view import BrokenLog
 from lifebus_contract import AdapterManifest, Emission, LifebusError, LifecycleEvent, RegisteredAdapter, SupportState
 from lifebus_supervisor.supervision.apps import AppSessions
 from lifebus_supervisor.supervision.emissions import emissions_of
 from lifebus_supervisor.supervision.endings import session_end, settles_at
 from lifebus_supervisor.supervision.environment import Environment, SupervisorLimits, TelemetryTail, TickEnd
 from lifebus_supervisor.supervision.evaluation import evaluate
-from lifebus_supervisor.supervision.findings import ANNOUNCED, Moment, SupervisionFinding, tick_finding
-from lifebus_supervisor.supervision.frame_ids import CONTINUES
+from lifebus_supervisor.supervision.findings import Moment, SupervisionFinding, tick_finding
 from lifebus_supervisor.supervision.ingest import TelemetryInbox, count_problems
 from lifebus_supervisor.supervision.merging import MergeContext, merge
-from lifebus_supervisor.supervision.monitor import process, telemetry, turns
-from lifebus_supervisor.supervision.monitor.ending import AnnouncedSessionEnd
+from lifebus_supervisor.supervision.monitor import process, telemetry
+from lifebus_supervisor.supervision.monitor.announcements import note_announcements
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonitor
-from lifebus_supervisor.supervision.monitor.turns import AnnouncedFrameEnd
 from lifebus_supervisor.supervision.monitor_table import MonitorTable
 from lifebus_supervisor.supervision.recording import CLIENT_ID, Recorder, unrecorded_facts
 from lifebus_supervisor.supervision.silence import capability_findings, shows_distrust
@@ -161,7 +158,7 @@ class Supervisor:
                 monitor.hook_seen(reading.hook, now)
             monitor.called_by(call.process)
         self.monitors.apply(monitor, (one for result in results for one in result.stored), now)
-        self._note_announcements(monitor, reading, results, now, is_spooled=call.spooled_at_epoch_s is not None)
+        note_announcements(monitor, call, reading, results, now)
         if _begins_new(reading) and call.spooled_at_epoch_s is None:
             monitor.telemetry = telemetry.on_new_session(monitor.telemetry)
         if reading.transcript is not None:
@@ -171,37 +168,6 @@ class Supervisor:
             monitor.observe(fact, HOOK_SOURCE, self.ticks, settled=False, history=False)
         if reading.facts or any(emission.request.event in _POLL_AFTER for emission in reading.emissions):
             self.wake.set()
-
-    def _note_announcements(
-        self,
-        monitor: SessionMonitor,
-        reading: HookReading,
-        results: Sequence[EmissionResult],
-        now: float,
-        *,
-        is_spooled: bool,
-    ) -> None:
-        """Take the ends that a call has announced, or a prompt that went on after one, now that they are on record."""
-        # A spooled stop is old: what clients do when a turn has just ended is not due any more.
-        marks = {} if is_spooled else {ANNOUNCED: True}
-        if reading.announces and (context := reading.emissions[0].request.frame_context) is not None:
-            # What it says may be announced already, and so not recorded again: it is a sign of life all the same.
-            monitor.turns = turns.on_announced_again(monitor.turns, context.frame_id, now)
-        for stored in (one for result in results for one in result.stored):
-            receipt = read_receipt(stored.receipt, stored.position)
-            facts = receipt.telemetry_summary
-            if facts.get(CONTINUES) is True:
-                monitor.turns = turns.on_prompted(monitor.turns, str(facts[FRAME]))
-            if ANNOUNCED_END not in facts:
-                continue
-            if receipt.event is LifecycleEvent.FRAME_ENDING:
-                announced = AnnouncedFrameEnd(at=now, metadata={**reading.emissions[-1].request.metadata, **marks})
-                monitor.turns = turns.on_announced(monitor.turns, str(facts[FRAME]), announced)
-            elif receipt.event is LifecycleEvent.SESSION_ENDING:
-                own = {name: value for name, value in facts.items() if name not in {ANNOUNCED_END, EMITTER}}
-                metadata = reading.emissions[-1].request.metadata
-                source = f"hook:{reading.hook}"
-                monitor.ending = AnnouncedSessionEnd(facts=own, metadata=metadata, source=source, at=now)
 
     def _announce_exit(self, call: HookCall, reading: HookReading) -> None:
         """Take that a process ends with all its sessions, where it names none of them."""

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from lifebus_contract import CallbackResponse, DispatchEnvelope, LifecycleEvent
+from lifebus_contract import CallbackRequest, CallbackResponse, DispatchEnvelope, IntegrationMode, LifecycleEvent
 from support.supervisor.supervised import SupervisedBus, supervised
 
 SESSION = "s1"
@@ -15,11 +15,13 @@ async def take_turn(rig: SupervisedBus, turn: str, **stopped: Any) -> None:
     await rig.hook("codex", own | {"hook_event_name": "Stop"}, **stopped)
 
 
-async def test_clients_are_asked_about_a_settled_end_as_its_hook_would_have_asked_them(tmp_path: Path) -> None:
-    asked: list[dict[str, Any]] = []
+async def test_clients_are_asked_about_a_settled_end_as_its_hook_would_unless_it_is_old(
+    tmp_path: Path,
+) -> None:
+    asked: list[CallbackRequest] = []
 
     async def note(envelope: DispatchEnvelope) -> CallbackResponse:
-        asked.append(envelope.request.metadata)
+        asked.append(envelope.request)
         return CallbackResponse.ok()
 
     async with supervised(tmp_path) as rig:
@@ -28,4 +30,11 @@ async def test_clients_are_asked_about_a_settled_end_as_its_hook_would_have_aske
         await rig.tick(2)
         await take_turn(rig, "t2", spooled_at_epoch_s=1_800_000_000)
         await rig.tick(2)
-    assert [(one.get("cwd"), one.get("announced_by_hook")) for one in asked] == [("/work", True), ("/work", None)]
+        await rig.hook("codex", {"session_id": SESSION, "turn_id": "t3", "hook_event_name": "UserPromptSubmit"})
+        await rig.hook("codex", {"session_id": SESSION, "turn_id": "t3", "hook_event_name": "Stop", "cwd": "/work"})
+        rig.restart()
+        await rig.supervisor.recover()
+        await rig.tick(2)
+    hook, other = IntegrationMode.NATIVE_HOOK, IntegrationMode.TELEMETRY_ONLY
+    found = [(one.integration_mode, one.metadata.get("cwd")) for one in asked]
+    assert found == [(hook, "/work"), (other, None), (other, None)]

@@ -24,10 +24,13 @@ class EndSeen(Struct, frozen=True):
 
 
 class AnnouncedFrameEnd(Struct, frozen=True):
-    """When a hook announced a frame's end, in monotonic seconds, and the hook's metadata for callback clients."""
+    """When a hook announced a frame's end, in monotonic seconds, and the hook's metadata for callback clients.
+
+    The metadata is None where the call was spooled: what clients do when a turn has just ended is not due any more.
+    """
 
     at: float
-    metadata: dict[str, Any]
+    metadata: dict[str, Any] | None
 
 
 class TurnState(Struct, frozen=True, kw_only=True):
