@@ -28,6 +28,7 @@ from lifebus_supervisor.supervision.monitor.deferred import SOURCE, DeferredFact
 from lifebus_supervisor.supervision.monitor.process import process_text
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonitor
 from lifebus_supervisor.supervision.monitor.turns import EndSeen
+from lifebus_supervisor.supervision.reopening import resumed_starts
 
 _MOVED: Final = "the thread was resumed in another app-server"
 _FOLLOWED: Final = "another turn of the thread began"
@@ -48,6 +49,8 @@ def findings_of(
     `mark` says which fact it is of all that were reported, `moved` that the session's process is not the known one.
     """
     found: Iterable[SupervisionFinding] = ()
+    if monitor.state.ended and not isinstance(fact, ThreadOpened | TurnStarted):
+        return []  # it is of the life that is over
     match fact:
         case ThreadOpened():
             found = _opened(monitor, fact, mark, moved=moved)
@@ -77,7 +80,7 @@ def due(
     Those that a hook reported are gone.  All others are due where hooks have turned out to be silent; else the end of a
     thread takes with it what came before, once the hook had its time.
     """
-    waiting = tuple(one for one in monitor.deferred if not _is_settled(monitor, one))
+    waiting = monitor.held_back
     if not to_hooks:
         return waiting, ()
     ends = [number for number, one in enumerate(waiting) if isinstance(one.fact, ThreadClosed)]
@@ -122,6 +125,8 @@ def _closed(monitor: SessionMonitor, fact: ThreadClosed) -> list[SupervisionFind
 def _turn_started(monitor: SessionMonitor, fact: TurnStarted) -> Iterator[SupervisionFinding]:
     if fact.frame_id is None or fact.frame_id in monitor.state.turns:
         return
+    if monitor.state.ended:
+        yield from resumed_starts("a turn", f"{SOURCE}:turn/started")
     for old in monitor.state.frames:
         if old.parent is None:
             yield from abandoned_turn(monitor, old, _FOLLOWED, SOURCE)
@@ -151,16 +156,3 @@ def _operator(fact: OperatorAsked | OperatorAnswered) -> SupervisionFinding:
 def _in_frame(finding: SupervisionFinding, frame_id: str | None, key: str) -> SupervisionFinding:
     frame = None if frame_id is None else OpenFrame(frame_id=frame_id, task=frame_id)
     return SupervisionFinding(event=finding.event, telemetry=finding.telemetry, frame=frame, key=key)
-
-
-def _is_settled(monitor: SessionMonitor, deferred: DeferredFact) -> bool:
-    """Whether a hook reported what was deferred, or nobody ever will."""
-    match deferred.fact:
-        case ThreadOpened():
-            return monitor.state.started
-        case ThreadClosed():
-            return monitor.state.ended or monitor.state.starts > deferred.starts
-        case TurnStarted() as turn:
-            return turn.frame_id in monitor.state.turns or (turn.compacting and monitor.is_hooked)
-        case TurnEnded() as turn:  # the monitor closes a frame that a hook opened
-            return turn.frame_id in monitor.state.turns

@@ -100,6 +100,8 @@ class AppServerIntake:
         """Record a change of pressure with the numbers that show it: the next ones may come before the next tick."""
         supervisor = self._supervisor
         monitor.observe(usage, SOURCE, supervisor.ticks, settled=True, history=False)
+        if monitor.state.ended:
+            return  # nothing is measured behind an end
         change = pressure_change(monitor, supervisor.moment(), supervisor.limits.thresholds)
         await self._recorder.record(monitor, change, manifest)
 

@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import takewhile
 from typing import Final
 
 import structlog
 
+from lifebus_adapters.app_server import ThreadClosed
 from lifebus_broker.ledger.refusals import NOT_NOW
 from lifebus_broker.ports import StoredReceipt
 from lifebus_broker.routing.bus import EventBus
@@ -80,6 +82,16 @@ class AppServerRecorder:
             with suppress(BrokerBusy):
                 stored += await self.record_facts(monitor, ready, registered.manifest)
                 monitor.deferred = waiting
+        return stored
+
+    async def record_held_back(self, monitor: SessionMonitor) -> tuple[StoredReceipt, ...]:
+        """Record what was deferred and no hook reported, because the session is over; return the receipts."""
+        stored: tuple[StoredReceipt, ...] = ()
+        waiting = monitor.held_back
+        ready = tuple(takewhile(lambda one: not isinstance(one.fact, ThreadClosed), waiting))
+        with suppress(BrokerBusy):
+            stored = await self.record_facts(monitor, ready, self._bus.registry.require(monitor.key[0]).manifest)
+            monitor.deferred = waiting[len(ready) :]
         return stored
 
     async def emit(

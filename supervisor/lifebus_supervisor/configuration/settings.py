@@ -88,6 +88,8 @@ class SilenceSettings(SilenceLimits, frozen=True, kw_only=True, forbid_unknown_f
 
     abandon_s: Annotated[int, Meta(ge=1, le=31_536_000)] = 86_400
     """Seconds of silence after which a session whose process is unknown counts as abandoned."""
+    idle_s: Annotated[int, Meta(ge=1, le=31_536_000)] = 600
+    """Seconds of silence after the last turn of a session known by its telemetry alone, after which it has ended."""
 
 
 class TelemetrySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

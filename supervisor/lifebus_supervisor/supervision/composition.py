@@ -80,6 +80,7 @@ def compose_supervisor(
         thresholds=settings.pressure,
         silence=settings.silence,
         abandon_s=settings.silence.abandon_s,
+        idle_s=settings.silence.idle_s,
         settle_s=settings.ticks.settle_ms / 1000,
     )
     environment = Environment(
@@ -92,9 +93,7 @@ def compose_supervisor(
     known = None if follower is None else follower.known
     monitors = MonitorTable(bus.ledger, bus.capabilities.apply, environment.epoch, known)
     recorder = AppServerRecorder(bus, monitors, environment)
-    supervisor = Supervisor(
-        bus, telemetry, limits, environment, monitors, at_tick_end=recorder.record_due, wake=WakeSignal()
-    )
+    supervisor = Supervisor(bus, telemetry, limits, environment, monitors, deferred=recorder, wake=WakeSignal())
     return supervisor, recorder
 
 

@@ -14,7 +14,9 @@ from lifebus_broker.state.session_state import OpenFrame
 from lifebus_broker.state.telemetry_keys import SOURCE
 from lifebus_contract import IntegrationMode, LifecycleEvent
 from lifebus_contract.fields import FactValue
+from lifebus_supervisor.supervision.environment import SupervisorLimits
 from lifebus_supervisor.supervision.findings import GRACE_TICKS, Moment, SupervisionFinding
+from lifebus_supervisor.supervision.monitor.deferred import is_closing
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonitor
 from lifebus_supervisor.supervision.monitor.turns import EndSeen
 
@@ -47,33 +49,34 @@ class SessionEnd(Struct, frozen=True, kw_only=True):
 
 
 def session_end(
-    monitor: SessionMonitor, moment: Moment, *, alive: bool | None, abandon_s: int, settle_s: float
+    monitor: SessionMonitor, moment: Moment, *, alive: bool | None, limits: SupervisorLimits
 ) -> SessionEnd | None:
     """Return how a session is over, None as long as nothing shows that it is.
 
-    `alive` says whether the harness's process lives, None where that is unknown; `abandon_s` is how long a session
-    whose process is unknown may be silent before it counts as over; `settle_s` is how long an announced end waits for
-    telemetry to show how open frames ended.
+    `alive` says whether the harness's process lives, None where that is unknown; the `limits` are how long silence
+    has to last, and how long an announced end waits for telemetry to show how open frames ended.
     """
     is_closing = moment.monotonic_s < monitor.closing_until
     if is_closing or not monitor.is_live or not monitor.loaded or not monitor.is_on_record:
         return None
     if monitor.ending is not None:
-        return announced_session_end(monitor) if _is_settled(monitor, moment, settle_s) else None
+        return announced_session_end(monitor) if _is_settled(monitor, moment, limits.settle_s) else None
     if monitor.process.exit_evidence is not None:
         return SessionEnd(how="completed", evidence=monitor.process.exit_evidence)
-    return _unannounced_end(monitor, moment, alive=alive, abandon_s=abandon_s)
+    return _unannounced_end(monitor, moment, alive=alive, limits=limits)
 
 
 def _unannounced_end(
-    monitor: SessionMonitor, moment: Moment, *, alive: bool | None, abandon_s: int
+    monitor: SessionMonitor, moment: Moment, *, alive: bool | None, limits: SupervisorLimits
 ) -> SessionEnd | None:
     # The hook of an orderly end may still be on its way when file or process show the end already.
     closed = monitor.telemetry.closed
     if closed is not None and moment.tick - closed[1] >= GRACE_TICKS:
         return SessionEnd(how="completed", evidence=closed[0], source="telemetry")
+    if is_closing(monitor.deferred):
+        return None  # its app-server's own word comes when it is due
     if alive is None:
-        return _silent_end(monitor, moment, abandon_s)
+        return _idle_end(monitor, moment, limits.idle_s) or _silent_end(monitor, moment, limits.abandon_s)
     return dead_end(monitor) if not alive and monitor.process.dead_ticks >= GRACE_TICKS else None
 
 
@@ -117,6 +120,20 @@ def _is_settled(monitor: SessionMonitor, moment: Moment, settle_s: float) -> boo
     if ending is None or not ending.is_read:
         return False
     return not has_unsettled_frames(monitor) or moment.monotonic_s - ending.at >= settle_s
+
+
+def _idle_end(monitor: SessionMonitor, moment: Moment, idle_s: int) -> SessionEnd | None:
+    """Return the end of a session known by its telemetry alone, whose last turn is over and that has been quiet since.
+
+    No hook and no process will ever show its end; a turn that begins in its file opens it again.
+    """
+    if not monitor.is_unreported or not monitor.turns.is_over or monitor.state.frames:
+        return None
+    quiet_s = moment.monotonic_s - max(monitor.telemetry.grown_at or 0.0, monitor.loaded_at)
+    if quiet_s < idle_s:
+        return None
+    evidence = f"its last turn is over in its file, nothing came for {quiet_s:.0f} s, and no hook reports on it"
+    return SessionEnd(how="silent", evidence=evidence, source="telemetry")
 
 
 def _silent_end(monitor: SessionMonitor, moment: Moment, abandon_s: int) -> SessionEnd | None:

@@ -1,6 +1,6 @@
 """What supervision needs from outside: telemetry files, clocks, processes, and how long it is to wait for each."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -9,11 +9,23 @@ from lifebus_adapters.adapter import CallerProcess
 from lifebus_broker.ports import StoredReceipt
 from lifebus_broker.state.degradation import SilenceLimits
 from lifebus_broker.state.pressure import Thresholds
+from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonitor
 from lifebus_supervisor.tailing.events import FileUpdate, TailedFile
 
-TickEnd = Callable[[int], Awaitable[tuple[StoredReceipt, ...]]]
-"""Records what can wait no longer at the end of the tick of a number, with the supervisor's lock held; returns the
-receipts that it wrote (lifebus_supervisor.app_server.recorder)."""
+
+class DeferredRecorder(Protocol):
+    """Records facts that wait for hooks (lifebus_supervisor.app_server.recorder); returns the receipts.
+
+    Whoever calls holds the supervisor's lock.
+    """
+
+    async def record_due(self, tick: int) -> tuple[StoredReceipt, ...]:
+        """Record what can wait no longer at the end of the tick of a number."""
+        ...
+
+    async def record_held_back(self, monitor: SessionMonitor) -> tuple[StoredReceipt, ...]:
+        """Record what no hook has reported of a session that is over."""
+        ...
 
 
 class TelemetryTail(Protocol):
@@ -47,14 +59,16 @@ class TelemetryTail(Protocol):
 class SupervisorLimits(Struct, frozen=True, kw_only=True):
     """Thresholds and silence limits; `interval_s` is the time between two ticks.
 
-    `abandon_s` is how long a session whose process is unknown may be silent before it counts as over; `settle_s` is
-    how long an announced end waits for a sign of life before it is recorded.
+    `abandon_s` is how long a session whose process is unknown may be silent before it counts as over, `idle_s` the
+    same for one that is known by its telemetry alone, after its last turn; `settle_s` is how long an announced end
+    waits for a sign of life before it is recorded.
     """
 
     interval_s: float = 2.0
     thresholds: Thresholds = Thresholds()
     silence: SilenceLimits = SilenceLimits()
     abandon_s: int = 86_400
+    idle_s: int = 600
     settle_s: float = 1.0
 
 

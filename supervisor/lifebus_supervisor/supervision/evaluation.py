@@ -15,6 +15,7 @@ from lifebus_supervisor.supervision.findings import GRACE_TICKS, Moment, Supervi
 from lifebus_supervisor.supervision.monitor.compactions import CompactionProof
 from lifebus_supervisor.supervision.monitor.pressure import pressure_facts, read_pressure
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonitor
+from lifebus_supervisor.supervision.reopening import reopening
 
 
 def evaluate(
@@ -32,7 +33,7 @@ def evaluate(
     its time before a file is believed; `settle_s` is how long an announced end waits for a sign of life.
     """
     if monitor.state.ended:  # nothing is measured behind an end
-        return overdue_closings(monitor)
+        return [*overdue_closings(monitor), *reopening(monitor, moment)]
     is_over = end is not None
     measured = _measured(monitor, moment, thresholds, awaits_hook=awaits_hook, is_last=is_over)
     endings = turn_endings(monitor, moment, settle_s) if end is None else session_closings(monitor, end)

@@ -33,10 +33,10 @@ from lifebus_supervisor.supervision.monitor import telemetry
 from lifebus_supervisor.supervision.monitor.compactions import MATCH_S
 from lifebus_supervisor.supervision.monitor.pressure import PressureReading, pressure_facts, read_pressure
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonitor
+from lifebus_supervisor.supervision.reopening import RESUMED, resumed_starts
 
 _OPENS: Final = frozenset({LifecycleEvent.FRAME_OPENING, LifecycleEvent.FRAME_OPENED})
-_RESUMED: Final = (LifecycleEvent.SESSION_STARTING, LifecycleEvent.SESSION_STARTED)
-_STARTS: Final = frozenset(_RESUMED)
+_STARTS: Final = frozenset(RESUMED)
 _ENDS: Final = frozenset(
     {
         LifecycleEvent.FRAME_ENDING,
@@ -99,20 +99,13 @@ def _settled_before(
         ended = True
         yield from _as_emissions(monitor, session_closings(monitor, announced), original[0], context)
     if ended and first.event not in _STARTS and first.event not in _ENDS:
-        starts = [_resumed(event, reading.hook) for event in _RESUMED]
+        starts = resumed_starts(reading.hook, f"hook:{reading.hook}")
         # In a mode of observation: the hook that came cannot take what a start hook could.
         yield from _as_emissions(monitor, starts, original[0], context, mode=mode_of(context.manifest))
     frame = first.frame_context if first.event in _OPENS else None
     if announced is None and frame is not None and frame.parent_frame_id is None:
         settled = settled_by_prompt(monitor, frame.frame_id)
         yield from _as_emissions(monitor, settled, original[0], context)
-
-
-def _resumed(event: LifecycleEvent, hook: str) -> SupervisionFinding:
-    """Return the start of a session that goes on after its end, though no hook reported a start."""
-    evidence = f"{hook} came after the session's end"
-    facts = {"synthesized": True, "resumed": True, "evidence": evidence, SOURCE: f"hook:{hook}"}
-    return SupervisionFinding(event=event, telemetry=facts)
 
 
 def _merged(

@@ -74,7 +74,9 @@ class Recorder:
         if registered is None or not monitor.loaded or tick < monitor.paused_until_tick or not (findings or facts):
             return ()
         only_ends = not facts and all(one.event in _ENDS for one in findings)
-        ticks = [] if only_ends and not scheduled else [tick_finding(observed=len(findings), **facts)]
+        # Behind an end a tick would be taken for a sign of life.
+        is_left_out = (only_ends and not scheduled) or monitor.state.ended
+        ticks = [] if is_left_out else [tick_finding(observed=len(findings), **facts)]
         if any(finding.event is LifecycleEvent.SESSION_ENDED for finding in findings):
             monitor.mark_closing(self._now())
         results = await self._emit([*ticks, *findings], registered.manifest, monitor)
@@ -110,7 +112,7 @@ class Recorder:
 def unrecorded_facts(monitor: SessionMonitor) -> dict[str, Any]:
     """Return what a restarted supervisor has to know and the ledger does not: the process, and old compactions."""
     state = monitor.state
-    if monitor.telemetry.only_history or state.ended:
+    if not monitor.is_live:
         return {}
     harness, before = monitor.process.harness, monitor.compactions.before_supervision
     process = None if harness is None else process_text(harness)

@@ -33,18 +33,18 @@ def capability_findings(
     moment: Moment,
     limits: SilenceLimits,
     *,
-    hooks_installed: bool,
+    installed: bool,
     distrust: str | None = None,
 ) -> Iterator[SupervisionFinding]:
     """Yield what a session has lost or got back since its last receipt about it.
 
-    `hooks_installed` says that the adapter has hooks, so that a session without any is silent too; `distrust` says why
+    `installed` says that the adapter has hooks, so that a session without any is silent too; `distrust` says why
     its harness does not run them, None where nothing is known that keeps it from that.
     """
     if monitor.state.ended or not monitor.loaded:
         return
-    health = source_health(monitor, moment, hooks_installed=hooks_installed)
-    if hooks_installed and shows_distrust(monitor, distrust):
+    health = source_health(monitor, moment, installed=installed)
+    if installed and shows_distrust(monitor, distrust):
         health = structs.replace(health, uncovered_ticks=max(health.uncovered_ticks, limits.hook_ticks))
     if health == _HEALTHY and not monitor.state.lost:
         return
@@ -73,7 +73,7 @@ def shows_distrust(monitor: SessionMonitor, distrust: str | None) -> bool:
     return distrust is not None and not monitor.is_hooked and bool(monitor.state.turns)
 
 
-def source_health(monitor: SessionMonitor, moment: Moment, *, hooks_installed: bool) -> Health:
+def source_health(monitor: SessionMonitor, moment: Moment, *, installed: bool) -> Health:
     """Return how the sources of a session are."""
     hooks, telemetry = monitor.hooks, monitor.telemetry
     silent_s = 0.0
@@ -83,7 +83,7 @@ def source_health(monitor: SessionMonitor, moment: Moment, *, hooks_installed: b
         missing_polls=telemetry.missing_polls if _is_missed(monitor) else 0,
         hung_polls=telemetry.hung_polls,
         unreadable_records=telemetry.unreadable,
-        uncovered_ticks=_uncovered_ticks(monitor, moment) if hooks_installed or monitor.is_hooked else 0,
+        uncovered_ticks=_uncovered_ticks(monitor, moment) if installed or monitor.is_hooked else 0,
         app_silent_s=int(silent_s),
     )
 

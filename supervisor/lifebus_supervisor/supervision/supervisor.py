@@ -3,6 +3,7 @@
 Every pass goes the same way: poll the files, catch up with the ledger, evaluate each session, record what follows.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final
@@ -23,7 +24,7 @@ from lifebus_contract import AdapterManifest, Emission, LifebusError, LifecycleE
 from lifebus_supervisor.supervision.apps import AppSessions
 from lifebus_supervisor.supervision.emissions import emissions_of
 from lifebus_supervisor.supervision.endings import session_end, settles_at
-from lifebus_supervisor.supervision.environment import Environment, SupervisorLimits, TelemetryTail, TickEnd
+from lifebus_supervisor.supervision.environment import DeferredRecorder, Environment, SupervisorLimits, TelemetryTail
 from lifebus_supervisor.supervision.evaluation import evaluate
 from lifebus_supervisor.supervision.findings import Moment, SupervisionFinding, tick_finding
 from lifebus_supervisor.supervision.ingest import TelemetryInbox, count_problems
@@ -68,7 +69,7 @@ class Supervisor:
     """Supervises the sessions of one bus.
 
     `ticks` counts the ticks.  Whoever else decides about sessions by what the monitors know holds the `lock`.  `wake`
-    asks whoever ticks for an early pass; `at_tick_end` is called at the end of each tick.
+    asks whoever ticks for an early pass; `deferred` records what was deferred to hooks.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class Supervisor:
         environment: Environment,
         monitors: MonitorTable,
         *,
-        at_tick_end: TickEnd,
+        deferred: DeferredRecorder,
         wake: WakeSignal,
     ) -> None:
         self.monitors = monitors
@@ -92,7 +93,8 @@ class Supervisor:
         self.ticks = 0
         self.ticked_at: float | None = None
         self._bus = bus
-        self._at_tick_end = at_tick_end
+        self._deferred = deferred
+        self._over: list[SessionMonitor] = []
         self._requested = self._answered = 0
         self._last_result = PassResult()
         self._inbox = TelemetryInbox(telemetry, monitors)
@@ -253,11 +255,14 @@ class Supervisor:
                 found.append((monitor, findings))
             self._retire(monitor, busy=bool(findings), scheduled=scheduled)
         stored = await self._recorder.record_all(found, self.ticks, scheduled=scheduled)
+        while self._over:
+            stored += await self._deferred.record_held_back(self._over.pop())
+            self.wake.set()
         if scheduled:
-            stored += await self._at_tick_end(self.ticks)
+            stored += await self._deferred.record_due(self.ticks)
         live = [monitor for monitor in self.monitors if monitor.is_live]
-        degraded = sum(bool(monitor.state.lost) for monitor in live)
-        return PassResult(stored=stored, sessions=len(live), files=len(self.telemetry.files()), degraded=degraded)
+        lost = sum(bool(monitor.state.lost) for monitor in live)
+        return PassResult(stored=stored, sessions=len(live), files=len(self.telemetry.files()), degraded=lost)
 
     async def _ingest(self, *, scheduled: bool) -> None:
         """Bring the monitors up to date with the files and the ledger."""
@@ -290,7 +295,10 @@ class Supervisor:
         manifest, moment, limits = registered.manifest, self.moment(), self.limits
         alive = self._check_process(monitor) if scheduled else None
         monitor.match_ending(moment.monotonic_s)
-        end = session_end(monitor, moment, alive=alive, abandon_s=limits.abandon_s, settle_s=limits.settle_s)
+        end = session_end(monitor, moment, alive=alive, limits=limits)
+        if end is not None and monitor.holds_back:  # recorded before an end, which the next pass finds again
+            self._over.append(monitor)
+            end = None
         awaits_hook = _awaits_compaction_hook(monitor, manifest)
         monitor.prepare_evaluation(moment.tick, awaits_hook=awaits_hook)
         found = evaluate(monitor, moment, limits.thresholds, end=end, awaits_hook=awaits_hook, settle_s=limits.settle_s)
@@ -298,7 +306,7 @@ class Supervisor:
         if scheduled or shows_distrust(monitor, distrust):
             installed = self.environment.hooks_installed(monitor.key[0]) and not monitor.hooks.by_app
             found += capability_findings(
-                monitor, manifest, moment, limits.silence, hooks_installed=installed, distrust=distrust
+                monitor, manifest, moment, limits.silence, installed=installed, distrust=distrust
             )
         return found
 
@@ -327,10 +335,7 @@ class Supervisor:
         See docs/contract.md 2.6.
         """
         busy = {stored.adapter_id for stored in result.stored}
-        live: dict[str, int] = {}
-        for monitor in self.monitors:
-            if monitor.is_live:
-                live[monitor.key[0]] = live.get(monitor.key[0], 0) + 1
+        live = Counter(monitor.key[0] for monitor in self.monitors if monitor.is_live)
         for adapter_id, sessions in live.items():
             registered = self._bus.registry.get(adapter_id)
             if registered is not None and adapter_id not in busy:
@@ -350,9 +355,9 @@ def _awaits_compaction_hook(monitor: SessionMonitor, manifest: AdapterManifest) 
 
 def _idle_limit(monitor: SessionMonitor) -> int | None:
     """Return after how many ticks without news a session is forgotten, None where it never is."""
-    if monitor.state.ended and not monitor.is_live:
+    if monitor.state.ended:
         return _FORGET_TICKS
-    return _FORGET_HISTORY_TICKS if monitor.telemetry.only_history else None
+    return _FORGET_HISTORY_TICKS if monitor.telemetry.only_history or not monitor.has_begun else None
 
 
 def _begins_new(reading: HookReading) -> bool:

@@ -133,6 +133,79 @@ async def test_nothing_waits_for_hooks_that_are_not_trusted(tmp_path: Path) -> N
         assert await rig.tick(8) == []
 
 
+USED = notice(
+    "thread/tokenUsage/updated",
+    threadId="t1",
+    turnId="u1",
+    tokenUsage={"last": {"totalTokens": 500, "inputTokens": 400, "outputTokens": 100}, "modelContextWindow": 1_000},
+)
+
+
+async def test_what_was_left_to_hooks_that_never_came_is_on_record_before_the_end_and_never_behind_it(
+    tmp_path: Path,
+) -> None:
+    async with supervised(tmp_path) as rig:
+        rig.installed.add("codex")
+        observer = Observer(rig)
+        await observer.says(started(), turn("turn/started"), USED, DONE)
+        await observer.ends(exit_code=0)
+        rig.dead.add(SERVER)
+        await rig.tick(6)
+        receipts = await rig.since(0)
+        told = ["context.pressure_observed", "session.started", "frame.opened", "frame.ended", "session.ended"]
+        assert facts_of(receipts) == told
+        assert receipts[-1].telemetry_summary["session_end"] == "completed"
+        rig.installed.clear()
+        assert await rig.tick(6) == []
+        assert [one for one in rig.supervisor.monitors if one.is_live] == []
+
+
+async def test_what_was_deferred_comes_before_an_end_that_the_process_shows(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as rig:
+        rig.installed.add("codex")
+        await Observer(rig).says(started(), turn("turn/started"), USED)
+        rig.dead.add(SERVER)  # and its observer with it
+        await rig.tick(2)
+        rig.installed.clear()
+        await rig.tick(6)
+        receipts = await rig.since(0)
+        shown = [name for name in facts_of(receipts) if name in ONCE]
+        assert shown == ["session.started", "frame.opened", "frame.ended", "session.ended"]
+        assert receipts[-1].telemetry_summary["session_end"] == "abandoned"
+
+
+async def test_what_an_app_server_says_of_a_session_that_has_ended_is_not_recorded_behind_the_end(
+    tmp_path: Path,
+) -> None:
+    async with supervised(tmp_path) as rig:
+        observer = Observer(rig)
+        await observer.says(started(), turn("turn/started"), DONE)
+        await observer.says(notice("thread/closed", threadId="t1"))
+        assert facts_of(await observer.says(USED, ITEM, DONE)) == []
+        again = await observer.says(turn("turn/started", "t1", "u2"))
+        assert facts_of(again) == ["session.starting", "session.started", "frame.opened"]
+
+
+@pytest.mark.parametrize("first", ["wire", "file"])
+async def test_without_trusted_hooks_app_server_and_rollout_give_one_receipt_for_each_fact(
+    tmp_path: Path, first: str
+) -> None:
+    async with supervised(tmp_path) as rig:
+        rig.installed.add("codex")
+        rig.distrusted["codex"] = "not trusted"
+        observer = Observer(rig)
+        for _, message, fact in STEPS:
+            for source in ("wire", "file") if first == "wire" else ("file", "wire"):
+                if source == "wire":
+                    await observer.says(message)
+                elif fact is not None:
+                    rig.news("codex", "t1", fact)
+                    await rig.tick()
+        await observer.ends(exit_code=0)
+        await rig.tick(8)
+        assert shared(await rig.since(0)) == ONCE
+
+
 async def test_a_short_session_that_no_installed_hook_told_of_is_told_at_its_end(tmp_path: Path) -> None:
     async with supervised(tmp_path) as rig:
         rig.installed.add("codex")

@@ -4,6 +4,7 @@ import json
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from lifebus_adapters.shared.telemetry import Surroundings
 from lifebus_contract import Receipt
 from lifebus_supervisor.tailing.events import TailLimits
 from lifebus_supervisor.tailing.tailer import Tailer
-from support.supervisor.supervised import SupervisedBus, supervised
+from support.supervisor.supervised import SupervisedBus, facts_of, supervised
 
 SESSION = "01a20618-af4e-7ec3-a743-8ab028965561"
 DAY = "sessions/2026/11/23"
@@ -123,3 +124,94 @@ async def test_a_whole_session_from_before_is_none_of_ours(tmp_path: Path) -> No
         rollout.works()
         rollout.completes("t1")
         assert await rig.tick(8) == []
+
+
+async def worked(rig: SupervisedBus, rollout: Rollout, turn: str) -> list[Receipt]:
+    """A whole turn, and what supervision finds of it."""
+    rollout.starts(turn)
+    rollout.works()
+    rollout.completes(turn)
+    return await rig.tick(6)
+
+
+def ends(receipts: list[Receipt]) -> list[Any]:
+    return [one.telemetry_summary["session_end"] for one in receipts if one.event == "session.ended"]
+
+
+async def test_a_session_that_only_its_file_shows_ends_when_it_is_idle_and_begins_again(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as rig:
+        rollout = untrusting(rig, tmp_path)
+        await rig.tick()
+        rollout.begins()
+        await worked(rig, rollout, "t1")
+        rig.clock.seconds += rig.limits.idle_s - 60
+        assert await rig.tick() == []
+        rig.clock.seconds += 60
+        (_, ended) = await rig.tick(2)
+        assert (ended.event, ended.telemetry_summary["session_end"]) == ("session.ended", "silent")
+        assert "its last turn is over in its file" in str(ended.telemetry_summary["evidence"])
+        assert await rig.tick(10) == []
+        again = [one for one in await worked(rig, rollout, "t2") if one.event != "supervisor.tick"]
+        assert facts_of(again) == ["session.starting", "session.started", "capability.degraded"]
+        assert [one.telemetry_summary.get("resumed") for one in again[:2]] == [True, True]
+        rig.clock.seconds += rig.limits.idle_s
+        assert ends(await rig.tick(2)) == ["silent"]
+        (head,) = await rig.bus.ledger.sessions()
+        assert head.ended
+        assert [one for one in rig.supervisor.monitors if one.is_live] == []
+
+
+async def test_an_unfinished_turn_is_no_end_however_quiet_it_is(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as rig:
+        rollout = untrusting(rig, tmp_path)
+        await rig.tick()
+        rollout.begins()
+        rollout.starts("t1")
+        rollout.works()
+        await rig.tick(6)
+        rig.clock.seconds += 10 * rig.limits.idle_s
+        assert ends(await rig.tick(3)) == []
+
+
+async def test_a_session_with_hooks_is_not_ended_for_being_idle(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as rig:
+        rollout = untrusting(rig, tmp_path)
+        await rig.tick()
+        rollout.begins()
+        await rig.hook("codex", called("SessionStart"))
+        await worked(rig, rollout, "t1")
+        rig.clock.seconds += 10 * rig.limits.idle_s
+        assert ends(await rig.tick(3)) == []
+
+
+async def test_a_turn_after_an_end_that_a_hook_reported_opens_the_session_when_no_hook_does(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as rig:
+        rollout = untrusting(rig, tmp_path)
+        await rig.tick()
+        rollout.begins()
+        for name in ("SessionStart", "UserPromptSubmit", "Stop"):
+            await rig.hook("codex", called(name))
+        await worked(rig, rollout, "t1")  # its last lines come late, and are no sign of life
+        await rig.hook("codex", called("SessionEnd"))
+        await rig.tick(3)
+        rollout.starts("t2")
+        assert facts_of(await rig.tick(2)) == []
+        assert facts_of(await rig.tick())[:2] == ["session.starting", "session.started"]
+
+
+async def test_a_restarted_broker_ends_it_too_and_not_before_its_own_ten_minutes(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as rig:
+        rollout = untrusting(rig, tmp_path)
+        await rig.tick()
+        rollout.begins()
+        await worked(rig, rollout, "t1")
+        rig.clock.seconds += rig.limits.idle_s
+        rig.restart(tail(tmp_path))
+        await rig.supervisor.recover()
+        assert ends(await rig.tick(3)) == []
+        rig.clock.seconds += rig.limits.idle_s
+        assert ends(await rig.tick(2)) == ["silent"]
+
+
+def called(hook: str) -> dict[str, str]:
+    return {"hook_event_name": hook, "session_id": SESSION, "turn_id": "t1", "source": "startup", "reason": "exit"}

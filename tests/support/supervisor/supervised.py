@@ -124,7 +124,7 @@ class SupervisedBus:
             self.limits,
             environment,
             monitors,
-            at_tick_end=self.recorder.record_due,
+            deferred=self.recorder,
             wake=self.wake,
         )
         self.bus.fanout.listen(self.supervisor.on_commit)

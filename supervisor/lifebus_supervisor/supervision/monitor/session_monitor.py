@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from lifebus_adapters.adapter import CallerProcess
-from lifebus_adapters.shared.telemetry import Compacted, Fact
+from lifebus_adapters.app_server import ThreadClosed, ThreadOpened
+from lifebus_adapters.shared.telemetry import Compacted, Fact, TurnEnded, TurnStarted
 from lifebus_broker.state.receipt_view import ReceiptLike
 from lifebus_broker.state.session_reducer import apply_receipt
 from lifebus_broker.state.session_state import SessionState
@@ -31,6 +32,7 @@ _CLOSING_S: Final = 5.0
 """How long an end may be on its way to the ledger, in seconds: one that did not arrive is found again."""
 
 _FRAME_OPENS: Final = frozenset({LifecycleEvent.FRAME_OPENING, LifecycleEvent.FRAME_OPENED})
+_BEGINS: Final = _FRAME_OPENS | {LifecycleEvent.SESSION_STARTING, LifecycleEvent.SESSION_STARTED}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -76,8 +78,44 @@ class SessionMonitor:
 
     @property
     def is_live(self) -> bool:
-        """Whether the session is under way: something is known of it but old records, and it has not ended."""
-        return not self.telemetry.only_history and not self.state.ended
+        """Whether the session is under way: it has begun and not ended, and more is known of it than old records."""
+        return not self.telemetry.only_history and not self.state.ended and self.has_begun
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether anybody has seen the session begin or at work; a lone hook of another kind shows neither."""
+        state = self.state
+        is_on_record = bool(state.starts) or state.measured or state.app or not _BEGINS.isdisjoint(state.by_event)
+        return is_on_record or self.telemetry.has_reported or bool(self.deferred)
+
+    @property
+    def is_unreported(self) -> bool:
+        """Whether the session is known by its telemetry alone: no hook, app or app-server ever reported on it."""
+        reported = self.is_hooked or self.hooks.reported_at is not None or self.state.app or bool(self.state.wired)
+        return not reported and self.process.harness is None
+
+    @property
+    def held_back(self) -> tuple[DeferredFact, ...]:
+        """The deferred facts that no hook has reported so far."""
+        return tuple(one for one in self.deferred if not self._is_reported(one))
+
+    @property
+    def holds_back(self) -> bool:
+        """Whether a deferred fact has to be recorded before the session's end."""
+        return any(not isinstance(one.fact, ThreadClosed) for one in self.held_back)
+
+    def _is_reported(self, deferred: DeferredFact) -> bool:
+        """Whether a hook reported what was deferred, or nobody ever will."""
+        state = self.state
+        match deferred.fact:
+            case ThreadOpened():
+                return state.started
+            case ThreadClosed():
+                return state.ended or state.starts > deferred.starts
+            case TurnStarted() as turn:
+                return turn.frame_id in state.turns or (turn.compacting and self.is_hooked)
+            case TurnEnded() as turn:  # the monitor closes a frame that a hook opened
+                return turn.frame_id in state.turns
 
     @property
     def is_on_record(self) -> bool:
@@ -120,11 +158,15 @@ class SessionMonitor:
             self.turns = turns.on_opened(self.turns, frame)
         if receipt.event is LifecycleEvent.SESSION_ENDED:
             self.closing_until = 0.0
+        if not self.state.ended:
+            self.turns = turns.on_session_started(self.turns)
         # An end that is read as history may be followed by a resume, whose processes are known already.
         if receipt.event is LifecycleEvent.SESSION_ENDED and self.loaded:
             self.process = process.on_session_ended(self.process)
             self.turns = turns.on_session_ended(self.turns)
             self.hooks = hooks.on_session_ended(self.hooks)
+            # What was deferred is of the life that is over: behind its end it would be taken for another one.
+            self.deferred = ()
 
     def load(self, now: float, epoch_s: float) -> None:
         """Take that the state holds all that the ledger knows; `epoch_s` is the wall-clock time."""
@@ -186,6 +228,8 @@ class SessionMonitor:
             before = self.telemetry.usage
             after = compactions.on_proof(self.compactions, fact, source, is_old=is_old, before=before)
             self._take_proof(after, source)
+        if isinstance(fact, TurnStarted) and state.ended and not history and self._is_another_turn(fact):
+            self.turns = turns.on_turn_after_end(self.turns, source, tick)
         self.turns = turns.on_fact(self.turns, fact, source, tick, state.frames, state.turns, history=history)
         self.hooks = hooks.on_fact(
             self.hooks,
@@ -211,6 +255,12 @@ class SessionMonitor:
         is_news = after.unrecorded(recorded) > max(0, self.compactions.unrecorded(recorded))
         self.compactions = after
         self.telemetry = telemetry.on_rewritten(self.telemetry, None if is_news else source)
+
+    def _is_another_turn(self, turn: TurnStarted) -> bool:
+        """Whether a turn cannot be one from before the session's end: its last lines may come late."""
+        if turn.compacting:
+            return False
+        return self.is_unreported if turn.frame_id is None else turn.frame_id not in self.state.turns
 
     def check_process(self, is_alive: Callable[[CallerProcess], bool], *, settled: bool) -> bool | None:
         """Check the processes, once a tick; return whether one lives, None where that is unknown.

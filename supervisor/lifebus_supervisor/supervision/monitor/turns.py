@@ -23,6 +23,13 @@ class EndSeen(Struct, frozen=True):
     tick: int
 
 
+class TurnAfterEnd(Struct, frozen=True):
+    """A turn that telemetry shows to begin in a session that has ended: in which source, and in which tick."""
+
+    source: str
+    tick: int
+
+
 class AnnouncedFrameEnd(Struct, frozen=True):
     """When a hook announced a frame's end, in monotonic seconds, and the hook's metadata for callback clients.
 
@@ -56,6 +63,8 @@ class TurnState(Struct, frozen=True, kw_only=True):
     compacting: str | None = None
     # Whether the turn that began last has ended in the telemetry, and nothing came after it.
     is_over: bool = False
+    # The first turn that began since the session ended; None where none did, and once it has started again.
+    resumed: TurnAfterEnd | None = None
 
     def is_announced(self, frame: OpenFrame) -> bool:
         """Whether an open frame's end was announced and it has not gone on since.
@@ -105,6 +114,16 @@ def on_fact(  # noqa: PLR0917  what a fact of telemetry comes with
 def on_session_ended(state: TurnState) -> TurnState:
     """Take the end of the session: what its hooks left out before is on record as far as it ever will be."""
     return structs.replace(state, unannounced={}) if state.unannounced else state
+
+
+def on_turn_after_end(state: TurnState, source: str, tick: int) -> TurnState:
+    """Take that a turn begins though the session has ended."""
+    return state if state.resumed is not None else structs.replace(state, resumed=TurnAfterEnd(source, tick))
+
+
+def on_session_started(state: TurnState) -> TurnState:
+    """Take that the session is under way, on record."""
+    return state if state.resumed is None else structs.replace(state, resumed=None)
 
 
 def on_opened(state: TurnState, frame_id: str) -> TurnState:
