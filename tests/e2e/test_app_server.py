@@ -215,7 +215,7 @@ async def test_hooks_and_the_wire_tell_of_one_session_once() -> None:
         assert "hook/started" in client.methods
         assert without_pressure(receipts) == [
             *("session.starting", "session.started", *hooked, "frame.ending", "frame.ended completed"),
-            *(*hooked, "frame.ended failed", "session.ending", "session.ended"),
+            *(*hooked, "frame.ended failed", "session.ending", "session.ended completed"),
         ]
         failed = next(one for one in receipts if one.telemetry_summary.get("frame_end") == "failed")
         assert (failed.client_id, failed.telemetry_summary["error"]) == ("lifebus.supervisor", "other")

@@ -18,8 +18,8 @@ def resumed_starts(sign: str, source: str) -> list[SupervisionFinding]:
 
 
 def reopening(monitor: SessionMonitor, moment: Moment) -> list[SupervisionFinding]:
-    """Return the start of an ended session in whose files another turn has begun; its hooks have their time first."""
+    """Return the start of an ended session in whose files another turn has begun; who reports on it has time first."""
     resumed = monitor.turns.resumed
-    if resumed is None or (monitor.is_hooked and moment.tick - resumed.tick < GRACE_TICKS):
+    if resumed is None or (not monitor.is_unreported and moment.tick - resumed.tick < GRACE_TICKS):
         return []
     return resumed_starts("a turn", resumed.source)
