@@ -26,8 +26,8 @@ from lifebus_contract import (
 from lifebus_supervisor.configuration.settings import TelemetrySettings, TickSettings
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_supervisor.daemon.lifecycle import running
-from lifebus_supervisor.supervision.emissions import emissions_of
-from lifebus_supervisor.supervision.findings import SupervisionFinding
+from lifebus_supervisor.supervision.rules.emissions import emissions_of
+from lifebus_supervisor.supervision.rules.findings import SupervisionFinding
 from support.integration.serving import serving
 from support.running import connected, settings_in, short_directory
 

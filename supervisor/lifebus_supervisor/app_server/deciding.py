@@ -21,14 +21,14 @@ from lifebus_broker.state.session_state import OpenFrame
 from lifebus_broker.state.telemetry_keys import PROCESS
 from lifebus_broker.state.telemetry_keys import SOURCE as FROM
 from lifebus_contract import LifecycleEvent
-from lifebus_supervisor.supervision.endings import abandoned_turn, frame_closings, turn_end
-from lifebus_supervisor.supervision.evaluation import proved_compactions
-from lifebus_supervisor.supervision.findings import GRACE_TICKS, SupervisionFinding, tick_finding
 from lifebus_supervisor.supervision.monitor.deferred import SOURCE, DeferredFact
 from lifebus_supervisor.supervision.monitor.process import process_text
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonitor
 from lifebus_supervisor.supervision.monitor.turns import EndSeen
-from lifebus_supervisor.supervision.reopening import resumed_starts
+from lifebus_supervisor.supervision.rules.endings import abandoned_turn, frame_closings, turn_end
+from lifebus_supervisor.supervision.rules.evaluation import proved_compactions
+from lifebus_supervisor.supervision.rules.findings import GRACE_TICKS, SupervisionFinding, tick_finding
+from lifebus_supervisor.supervision.rules.reopening import resumed_starts
 
 _MOVED: Final = "the thread was resumed in another app-server"
 _FOLLOWED: Final = "another turn of the thread began"

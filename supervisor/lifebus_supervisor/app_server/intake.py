@@ -18,10 +18,10 @@ from lifebus_broker.routing.bus import EventBus
 from lifebus_contract import AdapterManifest, InvalidRequest
 from lifebus_supervisor.app_server.deciding import due, findings_of, gap
 from lifebus_supervisor.app_server.recorder import AppServerRecorder
-from lifebus_supervisor.supervision.evaluation import pressure_change
 from lifebus_supervisor.supervision.monitor import compactions
 from lifebus_supervisor.supervision.monitor.deferred import SOURCE, DeferredFact, SharedFact, defer, is_closing
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonitor
+from lifebus_supervisor.supervision.rules.evaluation import pressure_change
 from lifebus_supervisor.supervision.supervisor import Supervisor
 from lifebus_transports.messages.signals import ObservedExit, ObservedFact, ObservedLoss, ObservedProcess
 

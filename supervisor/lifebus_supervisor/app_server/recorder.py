@@ -14,12 +14,12 @@ from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.state.telemetry_keys import APP_SERVER
 from lifebus_contract import AdapterManifest, BrokerBusy, IntegrationMode
 from lifebus_supervisor.app_server.deciding import due, findings_of, leaves_to_hooks
-from lifebus_supervisor.supervision.emissions import emissions_of, mode_of
 from lifebus_supervisor.supervision.environment import Environment
-from lifebus_supervisor.supervision.findings import SupervisionFinding
 from lifebus_supervisor.supervision.monitor.deferred import DeferredFact
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonitor
 from lifebus_supervisor.supervision.monitor_table import MonitorTable
+from lifebus_supervisor.supervision.rules.emissions import emissions_of, mode_of
+from lifebus_supervisor.supervision.rules.findings import SupervisionFinding
 
 CLIENT_ID: Final = APP_SERVER
 """The client under whose name facts from app-servers are recorded."""

@@ -12,11 +12,11 @@ from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.dispatch import EmissionResult
 from lifebus_broker.state.telemetry_keys import COMPACTIONS_BEFORE, PROCESS, SUPERVISOR
 from lifebus_contract import AdapterManifest, LifecycleEvent
-from lifebus_supervisor.supervision.emissions import emissions_of
-from lifebus_supervisor.supervision.findings import SupervisionFinding, tick_finding
 from lifebus_supervisor.supervision.monitor.process import process_text
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonitor
 from lifebus_supervisor.supervision.monitor_table import MonitorTable
+from lifebus_supervisor.supervision.rules.emissions import emissions_of
+from lifebus_supervisor.supervision.rules.findings import SupervisionFinding, tick_finding
 
 CLIENT_ID: Final = SUPERVISOR
 """The client under whose name supervision records what it finds."""

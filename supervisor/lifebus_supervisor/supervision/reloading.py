@@ -12,7 +12,7 @@ from lifebus_broker.state.telemetry_keys import CAUSE
 from lifebus_contract import AdapterManifest, LifebusError, LifecycleEvent
 from lifebus_supervisor.configuration.adapters import configured_adapters
 from lifebus_supervisor.configuration.settings import Settings
-from lifebus_supervisor.supervision.findings import SupervisionFinding
+from lifebus_supervisor.supervision.rules.findings import SupervisionFinding
 from lifebus_supervisor.supervision.supervisor import Supervisor
 
 _EVIDENCE = "the manifest was read again and claims otherwise"

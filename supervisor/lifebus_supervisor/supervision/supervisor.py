@@ -22,19 +22,19 @@ from lifebus_broker.routing.dispatch import EmissionResult
 from lifebus_broker.state.receipt_view import BrokenLog
 from lifebus_contract import AdapterManifest, Emission, LifebusError, LifecycleEvent, RegisteredAdapter, SupportState
 from lifebus_supervisor.supervision.apps import AppSessions
-from lifebus_supervisor.supervision.emissions import emissions_of
-from lifebus_supervisor.supervision.endings import session_end, settles_at
 from lifebus_supervisor.supervision.environment import DeferredRecorder, Environment, SupervisorLimits, TelemetryTail
-from lifebus_supervisor.supervision.evaluation import evaluate
-from lifebus_supervisor.supervision.findings import Moment, SupervisionFinding, tick_finding
 from lifebus_supervisor.supervision.ingest import TelemetryInbox, count_problems
-from lifebus_supervisor.supervision.merging import MergeContext, merge
 from lifebus_supervisor.supervision.monitor import process, telemetry
 from lifebus_supervisor.supervision.monitor.announcements import note_announcements
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonitor
 from lifebus_supervisor.supervision.monitor_table import MonitorTable
 from lifebus_supervisor.supervision.recording import CLIENT_ID, Recorder, unrecorded_facts
-from lifebus_supervisor.supervision.silence import capability_findings, shows_distrust
+from lifebus_supervisor.supervision.rules.emissions import emissions_of
+from lifebus_supervisor.supervision.rules.endings import session_end, settles_at
+from lifebus_supervisor.supervision.rules.evaluation import evaluate
+from lifebus_supervisor.supervision.rules.findings import Moment, SupervisionFinding, tick_finding
+from lifebus_supervisor.supervision.rules.merging import MergeContext, merge
+from lifebus_supervisor.supervision.rules.silence import capability_findings, shows_distrust
 from lifebus_supervisor.supervision.ticks import WakeSignal
 
 _log = structlog.get_logger("lifebus.supervisor")

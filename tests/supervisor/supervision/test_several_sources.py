@@ -11,9 +11,9 @@ import pytest
 from lifebus_adapters.shared.telemetry import Activity, Compacted, Usage
 from lifebus_contract import CallbackResponse, DispatchEnvelope, LifecycleEvent, Receipt
 from lifebus_supervisor.supervision import monitor_table as table
-from lifebus_supervisor.supervision.emissions import emissions_of
-from lifebus_supervisor.supervision.findings import SupervisionFinding
 from lifebus_supervisor.supervision.recording import CLIENT_ID
+from lifebus_supervisor.supervision.rules.emissions import emissions_of
+from lifebus_supervisor.supervision.rules.findings import SupervisionFinding
 from lifebus_supervisor.supervision.supervisor import PassResult
 from lifebus_supervisor.tailing.events import FileUpdate
 from support.supervisor.supervised import SupervisedBus, facts_of, supervised

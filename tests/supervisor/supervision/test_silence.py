@@ -16,7 +16,7 @@ from lifebus_contract import (
     SupportState,
     encode_json,
 )
-from lifebus_supervisor.supervision.silence import PATIENT_TICKS
+from lifebus_supervisor.supervision.rules.silence import PATIENT_TICKS
 from lifebus_supervisor.tailing.events import FileProblem, FileUpdate
 from support.adapters.calls import call, ids
 from support.supervisor.supervised import SupervisedBus, facts_of, supervised

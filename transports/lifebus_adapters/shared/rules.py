@@ -72,7 +72,7 @@ class IdentityPaths(Struct, frozen=True, kw_only=True):
 
     `event` is an id of the single hook call; where a harness has none, that of the agent, task or run stands in.
     A frame is named by `frame`, else by the task, else by the run.  Where a call holds none of them, supervision gives
-    the frame its number in the session (`lifebus_supervisor.supervision.frame_ids`).
+    the frame its number in the session (`lifebus_supervisor.supervision.rules.frame_ids`).
     """
 
     session: tuple[str, ...]

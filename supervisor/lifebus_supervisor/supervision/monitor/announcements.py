@@ -9,11 +9,11 @@ from lifebus_broker.routing.dispatch import EmissionResult
 from lifebus_broker.state.receipt_view import ReceiptLike, read_receipt
 from lifebus_broker.state.telemetry_keys import ANNOUNCED_END, FRAME
 from lifebus_contract import LifecycleEvent
-from lifebus_supervisor.supervision.frame_ids import CONTINUES
 from lifebus_supervisor.supervision.monitor import turns
 from lifebus_supervisor.supervision.monitor.ending import AnnouncedSessionEnd
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonitor
 from lifebus_supervisor.supervision.monitor.turns import AnnouncedFrameEnd
+from lifebus_supervisor.supervision.rules.frame_ids import CONTINUES
 
 
 def note_announcements(

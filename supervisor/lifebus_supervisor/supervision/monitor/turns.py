@@ -1,6 +1,6 @@
 """Which turns telemetry shows beside those that receipts record, and which announced ends are not settled yet.  Pure.
 
-The rules on what follows from an end stand in `supervision.endings`; here is only what was seen.
+The rules on what follows from an end stand in `supervision.rules.endings`; here is only what was seen.
 """
 
 from collections.abc import Collection, Sequence

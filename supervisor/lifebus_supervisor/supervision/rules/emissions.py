@@ -17,8 +17,8 @@ from lifebus_contract import (
     IntegrationMode,
 )
 from lifebus_contract.ids import EVENT, INVOCATION
-from lifebus_supervisor.supervision.findings import SupervisionFinding
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionKey
+from lifebus_supervisor.supervision.rules.findings import SupervisionFinding
 
 
 def emissions_of(

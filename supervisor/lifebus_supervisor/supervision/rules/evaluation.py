@@ -10,12 +10,12 @@ from lifebus_adapters.shared.telemetry import Usage
 from lifebus_broker.state.pressure import Thresholds
 from lifebus_broker.state.telemetry_keys import SOURCE
 from lifebus_contract import LifecycleEvent
-from lifebus_supervisor.supervision.endings import SessionEnd, overdue_closings, session_closings, turn_endings
-from lifebus_supervisor.supervision.findings import GRACE_TICKS, Moment, SupervisionFinding
 from lifebus_supervisor.supervision.monitor.compactions import CompactionProof
 from lifebus_supervisor.supervision.monitor.pressure import pressure_facts, read_pressure
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonitor
-from lifebus_supervisor.supervision.reopening import reopening
+from lifebus_supervisor.supervision.rules.endings import SessionEnd, overdue_closings, session_closings, turn_endings
+from lifebus_supervisor.supervision.rules.findings import GRACE_TICKS, Moment, SupervisionFinding
+from lifebus_supervisor.supervision.rules.reopening import reopening
 
 
 def evaluate(

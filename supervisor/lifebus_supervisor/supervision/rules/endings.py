@@ -15,10 +15,10 @@ from lifebus_broker.state.telemetry_keys import SOURCE
 from lifebus_contract import IntegrationMode, LifecycleEvent
 from lifebus_contract.fields import FactValue
 from lifebus_supervisor.supervision.environment import SupervisorLimits
-from lifebus_supervisor.supervision.findings import GRACE_TICKS, Moment, SupervisionFinding
 from lifebus_supervisor.supervision.monitor.deferred import is_closing
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonitor
 from lifebus_supervisor.supervision.monitor.turns import EndSeen
+from lifebus_supervisor.supervision.rules.findings import GRACE_TICKS, Moment, SupervisionFinding
 
 LEFT_OPEN: Final = "the session ended while the frame was open"
 """The evidence for a frame's end where the session's own end is all there is."""

@@ -4,8 +4,8 @@ from typing import Final
 
 from lifebus_broker.state.telemetry_keys import SOURCE
 from lifebus_contract import LifecycleEvent
-from lifebus_supervisor.supervision.findings import GRACE_TICKS, Moment, SupervisionFinding
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonitor
+from lifebus_supervisor.supervision.rules.findings import GRACE_TICKS, Moment, SupervisionFinding
 
 RESUMED: Final = (LifecycleEvent.SESSION_STARTING, LifecycleEvent.SESSION_STARTED)
 """The events of a start, in order."""

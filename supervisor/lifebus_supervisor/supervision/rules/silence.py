@@ -11,8 +11,8 @@ from msgspec import structs
 from lifebus_broker.state.degradation import AFFECTED, Cause, Health, SilenceLimits, causes_of, lost, regained
 from lifebus_broker.state.telemetry_keys import CAUSE
 from lifebus_contract import AdapterManifest, Degradation, LifecycleEvent
-from lifebus_supervisor.supervision.findings import GRACE_TICKS, Moment, SupervisionFinding
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonitor
+from lifebus_supervisor.supervision.rules.findings import GRACE_TICKS, Moment, SupervisionFinding
 
 PATIENT_TICKS: Final = 15
 """For how many ticks of the first turn its telemetry may be on the way."""

@@ -10,8 +10,12 @@ from lifebus_broker.state.pressure import Thresholds
 from lifebus_broker.state.session_state import OpenFrame
 from lifebus_broker.state.telemetry_keys import ANNOUNCED_END, ANNOUNCED_ENDS, SIGNAL, SOURCE
 from lifebus_contract import FRAME_EVENTS, AdapterManifest, Emission, IdSource, IntegrationMode, LifecycleEvent
-from lifebus_supervisor.supervision.emissions import emissions_of, mode_of
-from lifebus_supervisor.supervision.endings import (
+from lifebus_supervisor.supervision.monitor import telemetry
+from lifebus_supervisor.supervision.monitor.compactions import MATCH_S
+from lifebus_supervisor.supervision.monitor.pressure import PressureReading, pressure_facts, read_pressure
+from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonitor
+from lifebus_supervisor.supervision.rules.emissions import emissions_of, mode_of
+from lifebus_supervisor.supervision.rules.endings import (
     LEFT_OPEN,
     announced_session_end,
     children_ended,
@@ -21,19 +25,15 @@ from lifebus_supervisor.supervision.endings import (
     session_closings,
     settled_by_prompt,
 )
-from lifebus_supervisor.supervision.evaluation import proved_compactions
-from lifebus_supervisor.supervision.findings import SupervisionFinding
-from lifebus_supervisor.supervision.frame_ids import (
+from lifebus_supervisor.supervision.rules.evaluation import proved_compactions
+from lifebus_supervisor.supervision.rules.findings import SupervisionFinding
+from lifebus_supervisor.supervision.rules.frame_ids import (
     continuation_of,
     own_frame_of,
     with_parent,
     with_resolved_frame,
 )
-from lifebus_supervisor.supervision.monitor import telemetry
-from lifebus_supervisor.supervision.monitor.compactions import MATCH_S
-from lifebus_supervisor.supervision.monitor.pressure import PressureReading, pressure_facts, read_pressure
-from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonitor
-from lifebus_supervisor.supervision.reopening import RESUMED, resumed_starts
+from lifebus_supervisor.supervision.rules.reopening import RESUMED, resumed_starts
 
 _OPENS: Final = frozenset({LifecycleEvent.FRAME_OPENING, LifecycleEvent.FRAME_OPENED})
 _STARTS: Final = frozenset(RESUMED)
