@@ -3,8 +3,19 @@
 from pathlib import Path
 from typing import Any
 
-from lifebus_contract import CallbackRequest, CallbackResponse, DispatchEnvelope, IntegrationMode, LifecycleEvent
+import lifebus
+from lifebus_contract import (
+    CallbackRequest,
+    CallbackResponse,
+    DispatchEnvelope,
+    Emission,
+    FrameClass,
+    FrameContext,
+    IntegrationMode,
+    LifecycleEvent,
+)
 from support.supervisor.supervised import SupervisedBus, supervised
+from support.supervisor.turns import endings
 
 SESSION = "s1"
 
@@ -38,3 +49,15 @@ async def test_clients_are_asked_about_a_settled_end_as_its_hook_would_unless_it
     hook, other = IntegrationMode.NATIVE_HOOK, IntegrationMode.TELEMETRY_ONLY
     found = [(one.integration_mode, one.metadata.get("cwd")) for one in asked]
     assert found == [(hook, "/work"), (other, None), (other, None)]
+
+
+async def test_a_frame_that_another_client_opens_ends_no_turn(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as rig:
+        own = {"session_id": SESSION, "turn_id": "t1"}
+        await rig.hook("codex", own | {"hook_event_name": "UserPromptSubmit"})
+        frame = FrameContext(frame_id="x1", frame_class=FrameClass.TOP_LEVEL)
+        request = lifebus.make_request("frame.opened", "codex", session=SESSION, frame=frame)
+        await rig.bus.emit("somebody", [Emission(request=request)])
+        assert endings(await rig.tick(3)) == []
+        await rig.hook("codex", own | {"hook_event_name": "Stop"})
+        assert endings(await rig.tick(3)) == [("frame.ended", "t1", "completed")]

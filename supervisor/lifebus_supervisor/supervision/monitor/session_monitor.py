@@ -12,7 +12,7 @@ from lifebus_adapters.adapter import CallerProcess
 from lifebus_adapters.app_server import ThreadClosed, ThreadOpened
 from lifebus_adapters.shared.telemetry import Compacted, Fact, TurnEnded, TurnStarted
 from lifebus_broker.state.receipt_view import ReceiptLike
-from lifebus_broker.state.session_reducer import apply_receipt
+from lifebus_broker.state.session_reducer import apply_receipt, is_app
 from lifebus_broker.state.session_state import SessionState
 from lifebus_broker.state.telemetry_keys import FRAME, is_applied_before
 from lifebus_contract import LifecycleEvent
@@ -156,6 +156,8 @@ class SessionMonitor:
         frame = receipt.telemetry_summary.get(FRAME)
         if isinstance(frame, str) and receipt.event in _FRAME_OPENS:
             self.turns = turns.on_opened(self.turns, frame)
+            if is_app(receipt):
+                self.turns = turns.on_opened_by_client(self.turns, frame)
         if receipt.event is LifecycleEvent.SESSION_ENDED:
             self.closing_until = 0.0
         if not self.state.ended:

@@ -66,6 +66,9 @@ class TurnState(Struct, frozen=True, kw_only=True):
     # The first turn that began since the session ended; None where none did, and once it has started again.
     resumed: TurnAfterEnd | None = None
 
+    # The open frames that clients opened by themselves, as far as this process has seen it.
+    by_clients: frozenset[str] = frozenset()
+
     def is_announced(self, frame: OpenFrame) -> bool:
         """Whether an open frame's end was announced and it has not gone on since.
 
@@ -131,6 +134,11 @@ def on_opened(state: TurnState, frame_id: str) -> TurnState:
     return _covered(state, frame_id)
 
 
+def on_opened_by_client(state: TurnState, frame_id: str) -> TurnState:
+    """Take that a client of its own has opened a frame: it shows nothing of the harness's turns."""
+    return structs.replace(state, by_clients=state.by_clients | {frame_id})
+
+
 def on_announced(state: TurnState, frame_id: str, announced: AnnouncedFrameEnd) -> TurnState:
     """Take that a hook has just announced the end of a frame."""
     return structs.replace(state, announced={**state.announced, frame_id: announced})
@@ -157,7 +165,7 @@ def on_hook(state: TurnState) -> TurnState:
 def on_evaluation(state: TurnState, frames: Sequence[OpenFrame]) -> TurnState:
     """Forget what was seen of frames that are closed by now."""
     open_ids = {frame.frame_id for frame in frames}
-    if {*state.ends, *state.continued, *state.announced, *state.taken, *state.prompted} <= open_ids:
+    if {*state.ends, *state.continued, *state.announced, *state.taken, *state.prompted, *state.by_clients} <= open_ids:
         return state
     return structs.replace(
         state,
@@ -165,6 +173,7 @@ def on_evaluation(state: TurnState, frames: Sequence[OpenFrame]) -> TurnState:
         continued={frame: count for frame, count in state.continued.items() if frame in open_ids},
         announced={frame: end for frame, end in state.announced.items() if frame in open_ids},
         prompted=state.prompted & open_ids,
+        by_clients=state.by_clients & open_ids,
         taken=state.taken & open_ids,
     )
 

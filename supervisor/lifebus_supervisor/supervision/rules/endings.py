@@ -305,7 +305,9 @@ def _superseded(monitor: SessionMonitor) -> Iterator[SupervisionFinding]:
     # Apps may run several turns at once, and a session that is open in two processes may have two.
     if not monitor.is_hooked or monitor.hooks.by_app or monitor.process.others:
         return
-    outermost = [frame for frame in monitor.state.frames if frame.parent is None]
+    # What another client opens is no turn of the harness: it ends none, and no turn ends it.
+    by_clients = monitor.turns.by_clients
+    outermost = [one for one in monitor.state.frames if one.parent is None and one.frame_id not in by_clients]
     for frame in outermost[:-1]:
         if frame.frame_id not in monitor.turns.ends:
             yield from abandoned_turn(monitor, frame, _SUPERSEDED)
