@@ -61,3 +61,32 @@ async def test_a_frame_that_another_client_opens_ends_no_turn(tmp_path: Path) ->
         assert endings(await rig.tick(3)) == []
         await rig.hook("codex", own | {"hook_event_name": "Stop"})
         assert endings(await rig.tick(3)) == [("frame.ended", "t1", "completed")]
+
+
+async def test_what_goes_on_after_a_recorded_end_is_another_frame_also_where_its_id_is_as_long_as_can_be(
+    tmp_path: Path,
+) -> None:
+    async with supervised(tmp_path) as rig:
+        turn = "t" * 256
+        await take_turn(rig, turn)
+        found = await rig.tick(2)
+        for number in (2, 3):
+            again = {"session_id": SESSION, "turn_id": turn, "hook_event_name": "Stop"}
+            opened, _ = await rig.hook("codex", again)
+            assert opened.telemetry_summary["frame_id"] == f"{turn[:248]}:{number}"
+            found += await rig.tick(2)
+        frames = [frame for _, frame, _ in endings(found)]
+        assert len(frames) == len(set(frames)) == 3
+
+
+async def test_the_stop_of_a_harness_without_ids_is_about_its_own_turn(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as rig:
+        for name in ("SessionStart", "BeforeAgent"):
+            await rig.hook(
+                "gemini", {"session_id": SESSION, "hook_event_name": name, "prompt": "p", "source": "startup"}
+            )
+        frame = FrameContext(frame_id="x1", frame_class=FrameClass.TOP_LEVEL)
+        request = lifebus.make_request("frame.opened", "gemini", session=SESSION, frame=frame)
+        await rig.bus.emit("somebody", [Emission(request=request)])
+        await rig.hook("gemini", {"session_id": SESSION, "hook_event_name": "AfterAgent", "prompt": "p"})
+        assert endings(await rig.tick(3)) == [("frame.ended", "turn-1", "completed")]

@@ -19,6 +19,7 @@ CONTINUES: Final = "continues"
 """The fact that marks an opening which is taken for the continuation of a frame whose end was announced."""
 
 _NUMBERED: Final = "turn-"
+_LONGEST: Final = 248
 _OPENS: Final = frozenset({LifecycleEvent.FRAME_OPENING, LifecycleEvent.FRAME_OPENED})
 
 
@@ -78,9 +79,10 @@ def continuation_of(monitor: SessionMonitor, ending: Emission) -> tuple[Emission
     """Return the opening of the frame that went on after a recorded end, and the announcement of its own end."""
     context = ending.request.frame_context
     frame_id = "" if context is None else context.frame_id
-    number = 2 + sum(turn.startswith(f"{frame_id}:") for turn in monitor.state.turns)
+    around = frame_id[:_LONGEST]  # the number has to fit behind it
+    number = 2 + sum(turn.startswith(f"{around}:") for turn in monitor.state.turns)
     evidence = "its harness announced another end after the one on record"
-    return _opened_late(ending, f"{frame_id}:{number}"[:256], evidence, continues_frame_id=frame_id)
+    return _opened_late(ending, f"{around}:{number}", evidence, continues_frame_id=frame_id)
 
 
 def own_frame_of(monitor: SessionMonitor, ending: Emission) -> tuple[Emission, Emission]:
@@ -97,7 +99,9 @@ def _opened_late(ending: Emission, frame_id: str, evidence: str, **facts: str) -
 
 
 def _newest_outermost(monitor: SessionMonitor) -> OpenFrame | None:
-    return next((frame for frame in reversed(monitor.state.frames) if frame.parent is None), None)
+    # What another client opened is not what the harness's hooks are about.
+    own = (frame for frame in reversed(monitor.state.frames) if frame.frame_id not in monitor.turns.by_clients)
+    return next((frame for frame in own if frame.parent is None), None)
 
 
 def _number_of(turn: str) -> int | None:
