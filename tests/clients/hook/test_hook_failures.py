@@ -25,6 +25,7 @@ from support.clients.hook_box import (
     receive_call,
     scripted_broker,
 )
+from support.running import short_directory
 
 WAITING = Path("/proc/locks")
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -348,18 +349,19 @@ def test_the_state_directory_follows_xdg(tmp_path: Path, variables: dict[str, st
     ("variables", "where"),
     [({"XDG_RUNTIME_DIR": "{base}/xdg"}, "xdg/lifebus"), ({}, ".local/state/lifebus/run")],
 )
-def test_the_runtime_directory_follows_xdg(tmp_path: Path, variables: dict[str, str], where: str) -> None:
-    box = HookBox(tmp_path / where)
-    box.runtime.parent.mkdir(parents=True)
-    env = {"HOME": str(tmp_path), **{name: value.format(base=tmp_path) for name, value in variables.items()}}
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(tmp_path / where / "hook.sock"))
-        listener.listen(1)
-        listener.settimeout(PATIENCE_S)
-        with subprocess.Popen([*COMMAND, "codex"], env=env, stdin=subprocess.DEVNULL) as hook:
-            connection, _ = listener.accept()
-            with connection:
-                receive_call(connection)
-                connection.sendall(b"7 0\n")
-            assert hook.wait(PATIENCE_S) == 7
-    assert default_runtime_dir(env) == tmp_path / where
+def test_the_runtime_directory_follows_xdg(variables: dict[str, str], where: str) -> None:
+    with short_directory() as base:
+        box = HookBox(base / where)
+        box.runtime.parent.mkdir(parents=True)
+        env = {"HOME": str(base), **{name: value.format(base=base) for name, value in variables.items()}}
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(base / where / "hook.sock"))
+            listener.listen(1)
+            listener.settimeout(PATIENCE_S)
+            with subprocess.Popen([*COMMAND, "codex"], env=env, stdin=subprocess.DEVNULL) as hook:
+                connection, _ = listener.accept()
+                with connection:
+                    receive_call(connection)
+                    connection.sendall(b"7 0\n")
+                assert hook.wait(PATIENCE_S) == 7
+        assert default_runtime_dir(env) == base / where
