@@ -12,10 +12,11 @@ from lifebus_broker.ledger.sqlite.ledger import MAX_QUEUED, SqliteLedger
 from lifebus_broker.ports import AppendResult, Query, Refusal, StoredReceipt
 from lifebus_contract import FailureClass, InternalError, RetryClass
 from support.crash.disks import FaultyDisk, FullDisk, SlowDisk
+from support.effort import effort
 from support.integration.following import until
 from support.receipts import append, entry, every_receipt, keyed, recorded
 
-ROUNDS = 6
+ROUNDS = effort(4, 12)
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnraisableExceptionWarning"  # APSW reports injected errors where SQLite swallows them
