@@ -120,7 +120,7 @@ async def test_a_background_command_may_take_longer_than_a_hook_and_nothing_of_i
         answers: list[HookAnswer] = []
         for call, payload in calls:
             hook = [sys.executable, "-I", "-S", str(HOOK), "codex", call.hook]
-            environ = {"LIFEBUS_RUNTIME_DIR": str(daemon.settings.runtime_dir), "HOME": "/nonexistent"}
+            environ = {"LIFEBUS_RUNTIME_DIR": str(daemon.settings.runtime_dir), "HOME": "/dev/null"}
             done = await anyio.run_process(hook, input=json.dumps(payload).encode(), env=environ, check=True)
             answers.append(HookAnswer(stdout=done.stdout, exit_code=0))
         await until(lambda: not daemon.bus.dispatches)

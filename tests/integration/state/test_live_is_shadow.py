@@ -57,7 +57,7 @@ def frame(name: str) -> FrameContext:
 
 async def hooks(daemon: Daemon, scenario: str) -> None:
     """Call the real hook as the harness did when it was recorded."""
-    environment = {"LIFEBUS_RUNTIME_DIR": str(daemon.settings.runtime_dir), "HOME": "/nonexistent"}
+    environment = {"LIFEBUS_RUNTIME_DIR": str(daemon.settings.runtime_dir), "HOME": "/dev/null"}
     for call, payload in RECORDED[scenario]:
         command = [sys.executable, "-I", "-S", str(HOOK), call.adapter_id, call.hook]
         await anyio.run_process(command, input=json.dumps(payload).encode(), env=environment, check=True)
