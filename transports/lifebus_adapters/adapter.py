@@ -35,7 +35,7 @@ class HookCall(Struct, frozen=True, kw_only=True):
     `call_id` is unique to the hook process and survives the spool, so it makes retries idempotent.
     `env` holds only the few variables that the hook selects.  `spooled_at_epoch_s` is set when the call
     comes late, from the spool.  `oversized` is the size of a payload that was too large to be carried; `stdin` is
-    empty then.  `process` is the harness's, where the server knows it.
+    empty then.  `process` is the harness's, where it is known; that of a call that comes late may be gone.
     """
 
     call_id: str

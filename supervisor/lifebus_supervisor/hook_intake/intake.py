@@ -11,7 +11,7 @@ from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.hook_intake.calls import HookCalls
 from lifebus_transports.hooks.server import HookServerCounters, HookServerLimits, serve_hooks
 from lifebus_transports.hooks.spool import SpoolCounters, drain_spool
-from lifebus_transports.processes.identity import caller_of
+from lifebus_transports.processes.identity import caller_of, late_caller_of
 from lifebus_transports.runtime_dir import ensure_private_directory
 
 SOCKET: Final = "hook.sock"
@@ -93,7 +93,7 @@ class HookIntake:
                 _log.warning("spool_unreadable", fault=type(fault).__name__)
 
     async def _drain(self) -> None:
-        found = await drain_spool(self._spool, self._calls.handle)
+        found = await drain_spool(self._spool, self._calls.handle, caller_of=late_caller_of)
         total = self._spooled
         self._spooled = SpoolCounters(
             drained=total.drained + found.drained,

@@ -22,9 +22,10 @@ from lifebus_broker.routing.dispatch import EmissionResult
 from lifebus_broker.state.receipt_view import BrokenLog
 from lifebus_contract import AdapterManifest, Emission, LifebusError, LifecycleEvent, RegisteredAdapter, SupportState
 from lifebus_supervisor.supervision.apps import AppSessions
+from lifebus_supervisor.supervision.callers import announce_exit, note_caller
 from lifebus_supervisor.supervision.environment import DeferredRecorder, Environment, SupervisorLimits, TelemetryTail
 from lifebus_supervisor.supervision.ingest import TelemetryInbox, count_problems
-from lifebus_supervisor.supervision.monitor import process, telemetry
+from lifebus_supervisor.supervision.monitor import telemetry
 from lifebus_supervisor.supervision.monitor.announcements import note_announcements
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonitor
 from lifebus_supervisor.supervision.monitor_table import MonitorTable
@@ -144,6 +145,8 @@ class Supervisor:
     def _is_orphaned(self, monitor: SessionMonitor, call: HookCall) -> bool:
         """Whether the session's process is gone, and another one calls now."""
         known = monitor.process
+        if call.spooled_at_epoch_s is not None:  # it was made before, and perhaps before the newest one
+            return False
         if known.harness is None or call.process in {None, known.harness, known.candidate} or known.others:
             return False
         # The one that ended the session before says nothing of the life since.
@@ -152,13 +155,11 @@ class Supervisor:
     def hook_seen(self, call: HookCall, reading: HookReading, results: Sequence[EmissionResult]) -> None:
         """Take a hook call that has been recorded."""
         if reading.session is None:
-            self._announce_exit(call, reading)
+            if announce_exit(self.monitors, call, reading, self.environment):
+                self.wake.set()
             return
         monitor, now = self.monitors.open((call.adapter_id, reading.session)), self.environment.now()
-        if call.spooled_at_epoch_s is None:  # a spooled call shows nothing about now
-            if not reading.display:
-                monitor.hook_seen(reading.hook, now)
-            monitor.called_by(call.process)
+        note_caller(monitor, call, reading, self.environment)
         self.monitors.apply(monitor, (one for result in results for one in result.stored), now)
         note_announcements(monitor, call, reading, results, now)
         if _begins_new(reading) and call.spooled_at_epoch_s is None:
@@ -170,19 +171,6 @@ class Supervisor:
             monitor.observe(fact, HOOK_SOURCE, self.ticks, settled=False, history=False)
         if reading.facts or any(emission.request.event in _POLL_AFTER for emission in reading.emissions):
             self.wake.set()
-
-    def _announce_exit(self, call: HookCall, reading: HookReading) -> None:
-        """Take that a process ends with all its sessions, where it names none of them."""
-        if call.process is None or all(
-            emission.request.event != LifecycleEvent.SESSION_ENDED for emission in reading.emissions
-        ):
-            return
-        for monitor in self.monitors:
-            known = {monitor.process.harness, monitor.process.candidate}
-            if monitor.key[0] == call.adapter_id and call.process in known:
-                evidence = f"the harness reported that it ends: {reading.hook}"
-                monitor.process = process.on_exit_announced(monitor.process, evidence)
-        self.wake.set()
 
     async def tick(self) -> PassResult:
         """Do what is due at each interval: a pass that also evaluates silence and life, and says that it was made.

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lifebus_adapters.adapter import HookAnswer, HookCall
+from lifebus_adapters.adapter import CallerProcess, HookAnswer, HookCall
 from lifebus_contract import BrokerBusy, InvalidRequest, LifebusError
 from lifebus_transports.framing.hook_frames import encode_call
 from lifebus_transports.hooks import spool
 from lifebus_transports.hooks.spool import SpoolCounters, drain_spool, split_records
+from lifebus_transports.processes.identity import identify, late_caller_of
 from support.clients.hook_box import PATIENCE_S, HookBox, locked_by_another
 from support.transports.hook_server_box import a_call
 
@@ -76,6 +77,28 @@ async def test_what_real_hooks_spooled_is_drained_in_order(tmp_path: Path, broke
     assert all(call.spooled_at_epoch_s for call in broker.calls)
     assert counters == SpoolCounters(drained=5)
     assert names(box.spool) == []
+
+
+async def test_a_call_brings_its_process_and_when_it_was_made(directory: Path, broker: Broker) -> None:
+    found = CallerProcess(pid=7, started="then")
+    asked: list[tuple[int, int]] = []
+
+    def caller_of(claimed: int, called_at_epoch_s: int) -> CallerProcess:
+        asked.append((claimed, called_at_epoch_s))
+        return found
+
+    named = encode_call(a_call(call_id="named", spooled_at_epoch_s=70, process=CallerProcess(pid=42, started="")))
+    (directory / "calls").write_bytes(named + b"\n" + record("nameless"))
+    await drain_spool(directory, broker.handle, caller_of=caller_of)
+    assert [(call.call_id, call.process) for call in broker.calls] == [("named", found), ("nameless", None)]
+    assert asked == [(42, 70)]
+
+
+async def test_the_caller_of_a_real_hook_is_the_process_that_started_it(tmp_path: Path, broker: Broker) -> None:
+    box = HookBox(tmp_path)
+    await anyio.to_thread.run_sync(box.run, b"{}", "claude", "Stop")
+    await drain_spool(box.spool, broker.handle, caller_of=late_caller_of)
+    assert [call.process for call in broker.calls] == [identify(os.getpid())]
 
 
 async def test_no_spool_is_an_empty_spool(tmp_path: Path, broker: Broker) -> None:

@@ -4,6 +4,7 @@ import os
 import shlex
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ from msgspec import structs
 
 from lifebus_adapters.adapter import CallerProcess
 from lifebus_transports.processes import identity as processes
-from lifebus_transports.processes.identity import caller_of, harness_of, identify, is_alive
+from lifebus_transports.processes.identity import caller_of, harness_of, identify, is_alive, late_caller_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has these files")
 NOBODY = 4_194_305
@@ -98,6 +99,39 @@ def test_a_claim_that_proves_nothing_is_nobody(claimed: int, peer: int | None) -
     assert caller_of(claimed, peer) is None
 
 
+def test_who_made_a_late_call_is_the_process_with_its_id_if_that_ran_already() -> None:
+    now = int(time.time())
+    assert late_caller_of(os.getpid(), now + 1) == identify(os.getpid())
+    with running("cat") as process:
+        assert late_caller_of(process.pid, now + 1) == identify(process.pid)
+        taken_over = late_caller_of(process.pid, now - 60)
+        assert taken_over is not None
+        assert taken_over != identify(process.pid)
+        assert not is_alive(taken_over)
+
+
+def test_who_made_a_late_call_and_has_ended_is_one_that_never_lives_again() -> None:
+    with running("cat") as process:
+        process.kill()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        defunct = late_caller_of(process.pid, int(time.time()))
+    gone = late_caller_of(process.pid, int(time.time()))
+    assert gone is not None
+    assert gone == defunct, "two calls of one process name the same one"
+    assert gone.pid == process.pid
+    assert not is_alive(gone)
+
+
+def test_a_late_call_through_a_shell_is_its_harness() -> None:
+    with running("sh", "-c", "echo $$; cat; true") as process:
+        assert late_caller_of(first_line(process), int(time.time()) + 1) == identify(os.getpid())
+
+
+@pytest.mark.parametrize("claimed", [0, 1])
+def test_a_late_call_that_claims_no_process_has_none(claimed: int) -> None:
+    assert late_caller_of(claimed, int(time.time())) is None
+
+
 @pytest.mark.parametrize("name", ["a b", "x) S 1 (y", ")", "((", ""])
 def test_any_name_may_stand_in_parentheses(name: str) -> None:
     stat = processes._parse(f"42 ({name}) S 7 " + " ".join(str(number) for number in range(5, 53)))
@@ -115,6 +149,11 @@ def test_without_such_files_nothing_is_known(tmp_path: Path, monkeypatch: pytest
     assert identify(os.getpid()) is None
     assert harness_of(os.getpid()) is None
     assert caller_of(os.getpid(), os.getpid()) is None
+    processes._boot_id.cache_clear()
+    try:
+        assert late_caller_of(os.getpid(), int(time.time())) is None
+    finally:
+        processes._boot_id.cache_clear()
 
 
 def test_a_system_that_does_not_answer_proves_no_death(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,3 +166,4 @@ def test_a_system_that_does_not_answer_proves_no_death(monkeypatch: pytest.Monke
     monkeypatch.setattr(processes, "_stat", refuse)
     assert is_alive(here)
     assert identify(os.getpid()) is None
+    assert late_caller_of(os.getpid(), int(time.time())) is None

@@ -8,18 +8,22 @@ harmless.  What hooks had to drop is the size of the file `dropped`.
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
 import anyio.to_thread
 import structlog
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from lifebus_adapters.adapter import CallerProcess, HookCall
 from lifebus_contract import InvalidRequest, LifebusError, RetryClass
 from lifebus_transports.framing.hook_frames import MAX_HEADER_BYTES, CallMessage, parse_header
 from lifebus_transports.hooks.server import HandleCall
 from lifebus_transports.runtime_dir import open_private_directory
+
+LateCallerOf = Callable[[int, int], CallerProcess | None]
+"""Turns the process id that a spooled call claims, and when it was spooled, into the harness's process."""
 
 # Bytes that hooks put into a spool at most
 _MAX_SPOOL_BYTES: Final = 16 * 1_048_576
@@ -65,8 +69,10 @@ def split_records(data: bytes) -> Iterator[CallMessage | None]:
         at = behind
 
 
-async def drain_spool(directory: Path, handle: HandleCall) -> SpoolCounters:
+async def drain_spool(directory: Path, handle: HandleCall, *, caller_of: LateCallerOf | None = None) -> SpoolCounters:
     """Hand every spooled call to `handle`, oldest first, and return what was found.
+
+    `caller_of` finds the process that made a call; without it none is known.
 
     A failure that may pass (`safe_retry`) ends the drain and leaves the calls where they are; any other one is
     counted, and the drain goes on.  Hooks may append meanwhile; their calls are left to the next drain.
@@ -85,7 +91,7 @@ async def drain_spool(directory: Path, handle: HandleCall) -> SpoolCounters:
         for new in (False, True):
             # What an earlier drain left is older, so it goes first.
             data = await anyio.to_thread.run_sync(_claim, folder, new, counters)
-            if data is not None and await _hand_on(data, handle, counters, seen):
+            if data is not None and await _hand_on(data, handle, caller_of or _nobody, counters, seen):
                 await anyio.to_thread.run_sync(_remove, _CLAIMED, folder)
             if counters.left:
                 break
@@ -94,14 +100,16 @@ async def drain_spool(directory: Path, handle: HandleCall) -> SpoolCounters:
     return counters
 
 
-async def _hand_on(data: bytes, handle: HandleCall, counters: SpoolCounters, seen: set[str]) -> bool:
+async def _hand_on(
+    data: bytes, handle: HandleCall, caller_of: LateCallerOf, counters: SpoolCounters, seen: set[str]
+) -> bool:
     """Handle the calls of one file; return whether it may be removed."""
     for message in split_records(data):
         if message is None:
             counters.malformed += 1
         elif message.header.call_id in seen:
             counters.duplicate += 1
-        elif await _taken(message, handle, counters):
+        elif await _taken(message, handle, caller_of, counters):
             seen.add(message.header.call_id)
             counters.oversized += message.header.oversized is not None
         else:
@@ -110,10 +118,10 @@ async def _hand_on(data: bytes, handle: HandleCall, counters: SpoolCounters, see
     return True
 
 
-async def _taken(message: CallMessage, handle: HandleCall, counters: SpoolCounters) -> bool:
+async def _taken(message: CallMessage, handle: HandleCall, caller_of: LateCallerOf, counters: SpoolCounters) -> bool:
     """Handle one call; return False when it should be tried again later."""
     try:
-        await handle(message.call)
+        await handle(_call(message, caller_of))
     except Exception as fault:  # noqa: BLE001  one bad call must not block the spool for ever
         # The call stays in the spool: a disk that is full now takes it later.
         if isinstance(fault, LifebusError) and fault.retry_class is RetryClass.SAFE_RETRY:
@@ -123,6 +131,18 @@ async def _taken(message: CallMessage, handle: HandleCall, counters: SpoolCounte
         return True
     counters.drained += 1
     return True
+
+
+def _call(message: CallMessage, caller_of: LateCallerOf) -> HookCall:
+    """Return the call with the process that made it."""
+    call, pid = message.call, message.header.pid
+    if pid is None or call.spooled_at_epoch_s is None:
+        return call
+    return structs.replace(call, process=caller_of(pid, call.spooled_at_epoch_s))
+
+
+def _nobody(_claimed: int, _called_at_epoch_s: int) -> None:
+    """Know no process."""
 
 
 def _record_at(data: bytes, at: int) -> tuple[CallMessage | None, int]:

@@ -4,6 +4,8 @@ Only Linux has both cheaply (`/proc`).  On other systems every question here is 
 known about a harness's life: its sessions then end by their hooks or by silence.
 """
 
+import os
+import time
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -19,6 +21,10 @@ _MAX_STAT: Final = 4096
 _MAX_CLIMB: Final = 5
 _MAX_ANCESTRY: Final = 8
 _INIT: Final = 1
+_GONE: Final = "gone"
+"""The start of a process that ended before anybody asked for it: no living one has it."""
+_CLOCK_SLACK_S: Final = 1.0
+"""By how much the start of a process may seem to lie behind a call that it made: calls tell whole seconds."""
 _DEAD: Final = frozenset("ZXx")
 """States of a process that has ended and whose parent has not waited for it yet."""
 
@@ -75,6 +81,24 @@ def caller_of(claimed: int, peer: int | None) -> CallerProcess | None:
     return None
 
 
+def late_caller_of(claimed: int, called_at_epoch_s: int) -> CallerProcess | None:
+    """Return the harness behind a call that was made some time ago, as wall-clock seconds, and comes from the spool.
+
+    The process that has this id now is the caller if it ran already when the call was made: an id stays with its
+    process.  Otherwise the caller is gone, and so is whoever is returned.  None where the system does not say.
+    """
+    if claimed <= _INIT or _boot_id() is None:
+        return None
+    try:
+        stat = _stat(claimed)
+    except OSError:
+        return None
+    gone = CallerProcess(pid=claimed, started=_GONE)
+    if stat is None or stat.state in _DEAD or _started_at(stat) > called_at_epoch_s + _CLOCK_SLACK_S:
+        return gone
+    return harness_of(claimed)
+
+
 def is_alive(process: CallerProcess) -> bool:
     """Whether this very process still runs; an ended one whose parent has not waited for it yet does not.
 
@@ -85,6 +109,12 @@ def is_alive(process: CallerProcess) -> bool:
     except OSError:
         return True
     return stat is not None and stat.state not in _DEAD and process.started == f"{_boot_id()}:{stat.started}"
+
+
+def _started_at(stat: _Stat) -> float:
+    """Return when a process started, in wall-clock seconds."""
+    age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - int(stat.started) / os.sysconf("SC_CLK_TCK")
+    return time.time() - age_s
 
 
 def _stat_or_none(pid: int) -> _Stat | None:

@@ -22,6 +22,9 @@ class ProcessState(Struct, frozen=True, kw_only=True):
     others: tuple[CallerProcess, ...] = ()
     # The process of the last hook, until it is known to be more than a helper.
     candidate: CallerProcess | None = None
+    # The process of the newest call, and that call's id.
+    caller: CallerProcess | None = None
+    call_id: str = ""
     # The process that ended the session.  It may live on for another session, and then says nothing of this one.
     ended_by: CallerProcess | None = None
     # How the process announced that it ends with all its sessions; None while it has not.
@@ -35,15 +38,44 @@ class ProcessState(Struct, frozen=True, kw_only=True):
         return frozenset(one for one in (self.harness, self.candidate, *self.others) if one is not None)
 
 
-def on_call(state: ProcessState, caller: CallerProcess | None) -> ProcessState:
-    """Take the process that called a hook.
+def on_call(state: ProcessState, caller: CallerProcess | None, call_id: str = "") -> ProcessState:
+    """Take the process that called a hook just now.
 
     It counts as the harness once it has called twice, or has outlived its call (`settle_candidate`).
     """
-    if caller is None or caller == state.harness or caller in state.others:
+    if caller is None:
+        return state
+    state = structs.replace(state, caller=caller, call_id=call_id)
+    if caller == state.harness or caller in state.others:
         # A call by the process that ended the session opens it again: its life counts once more.
         return structs.replace(state, ended_by=None) if caller == state.ended_by else state
     return settle_candidate(state, True) if caller == state.candidate else structs.replace(state, candidate=caller)
+
+
+def on_late_call(state: ProcessState, caller: CallerProcess | None, call_id: str, *, is_outdated: bool) -> ProcessState:
+    """Take the process of a call that comes from the spool: it called some time ago, and may be gone by now.
+
+    It counts as the harness once it has called twice.  A call `is_outdated` where a newer one came at once: whoever
+    made that one has the session now.
+    """
+    # A call that was answered too late, or whose spool is read again, is no second call.
+    if caller is None or call_id == state.call_id:
+        return state
+    is_known = caller == state.harness or caller in state.others
+    if not is_known and caller in {state.caller, state.candidate}:
+        return _with_late_harness(state, caller)
+    if is_outdated:
+        return state
+    return on_call(state, caller, call_id)
+
+
+def _with_late_harness(state: ProcessState, caller: CallerProcess) -> ProcessState:
+    """Make a process that has called twice the harness; behind the one that is known to have the session open."""
+    if state.harness is None or state.harness == state.ended_by:
+        return settle_candidate(structs.replace(state, candidate=caller), True)
+    # Which of the two came later is unknown: whichever lives stands for the session.
+    candidate = None if state.candidate == caller else state.candidate
+    return structs.replace(state, candidate=candidate, others=(caller, *state.others)[-_MAX_OTHERS:])
 
 
 def on_hook(state: ProcessState) -> ProcessState:
@@ -74,9 +106,17 @@ def on_exit_announced(state: ProcessState, evidence: str | None) -> ProcessState
     return structs.replace(state, exit_evidence=evidence)
 
 
+def ends_with(state: ProcessState, exiting: CallerProcess, alive: AbstractSet[CallerProcess]) -> bool:
+    """Whether the session ends with a process that ends: it has it open, and no other one that is `alive` does."""
+    if exiting == state.ended_by or exiting not in state.known | {state.caller}:
+        return False
+    # The process that ended the session before may live on for another one.
+    return not (state.known - {exiting, state.ended_by}) & alive
+
+
 def on_session_ended(state: ProcessState) -> ProcessState:
     """Take the end of the session: from now on the life of its process does not show that the session is open."""
-    return structs.replace(state, others=(), ended_by=state.harness)
+    return structs.replace(state, others=(), ended_by=state.harness, exit_evidence=None)
 
 
 def with_alive(state: ProcessState, alive: AbstractSet[CallerProcess]) -> tuple[ProcessState, bool | None]:

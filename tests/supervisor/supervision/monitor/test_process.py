@@ -26,13 +26,15 @@ def test_a_process_that_calls_twice_is_the_harness() -> None:
 
 def test_a_candidate_that_outlives_its_call_is_the_harness_and_a_dead_one_is_forgotten() -> None:
     assert process.settle_candidate(called(ONE), True).harness == ONE
-    assert process.settle_candidate(called(ONE), False) == ProcessState()
+    forgotten = process.settle_candidate(called(ONE), False)
+    assert (forgotten.harness, forgotten.known) == (None, frozenset())
 
 
 def test_a_second_harness_leaves_the_first_one_among_the_others() -> None:
     state = called(ONE, ONE, TWO, TWO)
     assert (state.harness, state.others) == (TWO, (ONE,))
-    assert called(ONE, state=state) == state
+    again = called(ONE, state=state)
+    assert (again.harness, again.others, again.candidate) == (TWO, (ONE,), None)
 
 
 def test_a_named_process_is_the_harness_at_once() -> None:
