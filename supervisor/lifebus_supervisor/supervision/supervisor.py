@@ -22,11 +22,11 @@ from lifebus_broker.routing.dispatch import EmissionResult
 from lifebus_broker.state.receipt_view import BrokenLog
 from lifebus_contract import AdapterManifest, Emission, LifebusError, LifecycleEvent, RegisteredAdapter, SupportState
 from lifebus_supervisor.supervision.apps import AppSessions
-from lifebus_supervisor.supervision.callers import announce_exit, note_caller
 from lifebus_supervisor.supervision.environment import DeferredRecorder, Environment, SupervisorLimits, TelemetryTail
 from lifebus_supervisor.supervision.ingest import TelemetryInbox, count_problems
 from lifebus_supervisor.supervision.monitor import telemetry
 from lifebus_supervisor.supervision.monitor.announcements import note_announcements
+from lifebus_supervisor.supervision.monitor.callers import announce_exit, note_caller
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonitor
 from lifebus_supervisor.supervision.monitor_table import MonitorTable
 from lifebus_supervisor.supervision.recording import CLIENT_ID, Recorder, unrecorded_facts

@@ -148,13 +148,15 @@ async def test_a_late_end_of_a_process_ends_the_session_of_its_earlier_calls(tmp
         assert endings(await rig.tick(2))[-1] == COMPLETED
 
 
-async def test_a_late_end_of_a_process_does_not_end_a_session_that_another_one_has_open(tmp_path: Path) -> None:
+@pytest.mark.parametrize("by", [GONE, HARNESS], ids=["gone", "about to go"])
+async def test_a_late_end_does_not_end_a_session_that_another_process_has_open(
+    tmp_path: Path, by: CallerProcess
+) -> None:
     async with supervised(tmp_path) as rig:
-        process_is_gone(rig)
-        for payload in OPENCODE:
-            await late(rig, "opencode", payload, by=GONE, at=60)
+        rig.dead.add(GONE)
+        await late(rig, "opencode", *OPENCODE, by=by, at=60)
         await rig.hook("opencode", OPENCODE[1], process=ANOTHER)
-        await late(rig, "opencode", DISPOSE, by=GONE, at=60)
+        await late(rig, "opencode", DISPOSE, by=by, at=60)
         assert COMPLETED not in endings(await rig.tick(6))
 
 

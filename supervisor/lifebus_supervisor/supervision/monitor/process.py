@@ -63,19 +63,10 @@ def on_late_call(state: ProcessState, caller: CallerProcess | None, call_id: str
         return state
     is_known = caller == state.harness or caller in state.others
     if not is_known and caller in {state.caller, state.candidate}:
-        return _with_late_harness(state, caller)
+        return settle_candidate(structs.replace(state, candidate=caller), True)
     if is_outdated:
         return state
     return on_call(state, caller, call_id)
-
-
-def _with_late_harness(state: ProcessState, caller: CallerProcess) -> ProcessState:
-    """Make a process that has called twice the harness; behind the one that is known to have the session open."""
-    if state.harness is None or state.harness == state.ended_by:
-        return settle_candidate(structs.replace(state, candidate=caller), True)
-    # Which of the two came later is unknown: whichever lives stands for the session.
-    candidate = None if state.candidate == caller else state.candidate
-    return structs.replace(state, candidate=candidate, others=(caller, *state.others)[-_MAX_OTHERS:])
 
 
 def on_hook(state: ProcessState) -> ProcessState:
