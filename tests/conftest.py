@@ -5,7 +5,10 @@ Tests say with `record_property` what they have reached, and the summary shows i
 
 import gc
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -16,6 +19,22 @@ from support.fork_server import close_fork_server
 from support.leftovers import MARK, Watch
 
 LONGEST_S = 6 * 3600
+MEMORY = Path("/dev/shm")
+"""A file system in memory, on Linux."""
+ROOM = 2 << 30
+
+
+def _is_useful(directory: Path) -> bool:
+    """Whether the suite's files fit into a directory, and programs may be started from there."""
+    if not os.access(directory, os.W_OK | os.X_OK) or os.statvfs(directory).f_flag & os.ST_NOEXEC:
+        return False
+    return shutil.disk_usage(directory).free > ROOM
+
+
+# In memory no sync waits for a disk, and no test needs one: what a power cut takes is decided by disks of the tests.
+# `make torture` stays on the disk, and so does who names a directory.
+if not TORTURE and "TMPDIR" not in os.environ and _is_useful(MEMORY):
+    os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
 
 settings.register_profile("lifebus", max_examples=effort(40, 1_000))
 settings.load_profile("lifebus")

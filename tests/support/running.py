@@ -26,9 +26,9 @@ T = TypeVar("T")
 
 
 @contextmanager
-def short_directory() -> Iterator[Path]:
-    """A private directory whose path is short enough for a socket."""
-    path = Path(tempfile.mkdtemp(prefix="lb-"))
+def short_directory(where: str | None = None) -> Iterator[Path]:
+    """A private directory whose path is short enough for a socket; `where` is the directory to make it in."""
+    path = Path(tempfile.mkdtemp(prefix="lb-", dir=where))
     try:
         yield path
     finally:
