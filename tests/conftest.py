@@ -38,6 +38,8 @@ if not TORTURE and "TMPDIR" not in os.environ and _is_useful(MEMORY):
 
 settings.register_profile("lifebus", max_examples=effort(40, 1_000))
 settings.load_profile("lifebus")
+# The suite makes many objects that live long: the collector would spend a sixth of the time looking at them again.
+gc.set_threshold(100_000, 50, 100)
 
 
 @pytest.fixture(scope="session", autouse=True)
