@@ -50,6 +50,15 @@ class Follower:
     gaps: list[lifebus.Gap] = field(default_factory=list[lifebus.Gap])
 
     async def follow(self, runtime_dir: Path) -> None:
+        """Follow to the end; joining again is safe, as the refusal says, where every broker was killed too early."""
+        while True:
+            try:
+                await self._follow(runtime_dir)
+            except lifebus.TransportError as fault:
+                if fault.code != "no_stream" or self.seen or self.gaps:
+                    raise
+
+    async def _follow(self, runtime_dir: Path) -> None:
         async with lifebus.connect("follower", runtime_dir=runtime_dir, timeout=JOIN_S) as bus:
             session = ("codex", self.session) if self.session else None
             async for item in bus.receipts(session=session, since="start"):

@@ -52,18 +52,16 @@ def test_topics_of_signals_are_matched_as_zeromq_matches_them(
 
 
 async def test_signals_go_out_on_the_topic_of_their_thread() -> None:
-    with (
-        open_server() as (server, address),
-        client_of(address, zmq.SUB, b"s/codex/") as every,
-        client_of(address, zmq.SUB, T2) as one,
-    ):
-        await joined(server, T1, T2)
-        server.publish_signals(EPOCH, "codex", "t1", [SomeSignal(1), SomeSignal(2)])
-        server.publish_signals(EPOCH, "codex", "t2", [SomeSignal(1)])
-        stored = [[1, "app_server.error", b"{}"], [2, "app_server.error", b"{}"]]
-        assert await receive(every) == (T1, EPOCH.encode(), stored)
-        assert (await receive(every))[0] == T2
-        assert await receive(one) == (T2, EPOCH.encode(), stored[:1])
+    with open_server() as (server, address), client_of(address, zmq.SUB, T2) as one:
+        await joined(server, T2)  # before the other's topic, which covers this one
+        with client_of(address, zmq.SUB, b"s/codex/") as every:
+            await joined(server, T1)
+            server.publish_signals(EPOCH, "codex", "t1", [SomeSignal(1), SomeSignal(2)])
+            server.publish_signals(EPOCH, "codex", "t2", [SomeSignal(1)])
+            stored = [[1, "app_server.error", b"{}"], [2, "app_server.error", b"{}"]]
+            assert await receive(every) == (T1, EPOCH.encode(), stored)
+            assert (await receive(every))[0] == T2
+            assert await receive(one) == (T2, EPOCH.encode(), stored[:1])
 
 
 async def test_signals_without_a_follower_are_counted_and_not_encoded() -> None:
