@@ -15,7 +15,7 @@ import anyio
 import pytest
 
 import lifebus
-from lifebus_contract import encode_json
+from lifebus_contract import TransportError, encode_json
 from support.broker_process import broker_process, until
 from support.crash.ledger_file import History, Recorded
 from support.crash.oracle import SESSIONS, Oracle
@@ -54,7 +54,7 @@ class Follower:
         while True:
             try:
                 await self._follow(runtime_dir)
-            except lifebus.TransportError as fault:
+            except TransportError as fault:
                 if fault.code != "no_stream" or self.seen or self.gaps:
                     raise
 
