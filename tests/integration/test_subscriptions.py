@@ -8,6 +8,7 @@ import pytest
 import lifebus
 from lifebus.subscription import Since
 from lifebus_contract import Receipt, TransportError
+from lifebus_supervisor.configuration.settings import RetentionSettings
 from lifebus_supervisor.daemon.composition import Daemon
 from support.integration.following import SECONDS, drain, emit, frame, ids, joined, lose_every, recorded, take
 from support.running import connected, running_bus
@@ -27,6 +28,10 @@ ODD_SESSIONS = [
     "s 1",
     "r/codex/s1/",
 ]
+
+
+_KEEP_ALL = RetentionSettings(keep_days=0)
+"""No receipt is too old: the tests below stamp them with times of long ago."""
 
 
 def at(daemon: Daemon, epoch_s: int) -> None:
@@ -182,7 +187,7 @@ async def test_following_can_start_at_a_cursor_a_position_the_start_or_now(sessi
 @pytest.mark.parametrize(("since", "expected"), [(0, [1, 2, 3, 4]), (200, [3, 4]), (201, [4]), (301, [])])
 @SCOPES
 async def test_following_can_start_at_a_time(session: tuple[str, str] | None, since: int, expected: list[int]) -> None:
-    async with running_bus() as daemon, connected(daemon) as bus:
+    async with running_bus(retention=_KEEP_ALL) as daemon, connected(daemon) as bus:
         for epoch_s in (100, 100, 200, 300):
             at(daemon, epoch_s)
             await emit(bus, "s1")
@@ -191,7 +196,7 @@ async def test_following_can_start_at_a_time(session: tuple[str, str] | None, si
 
 
 async def test_a_time_before_the_oldest_receipt_kept_begins_with_a_gap() -> None:
-    async with running_bus() as daemon, connected(daemon) as bus:
+    async with running_bus(retention=_KEEP_ALL) as daemon, connected(daemon) as bus:
         for epoch_s in (100, 200, 300):
             at(daemon, epoch_s)
             await emit(bus, "s1")
