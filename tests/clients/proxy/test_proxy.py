@@ -150,8 +150,10 @@ def test_a_signal_reaches_the_program_once(box: ProxyBox, number: signal.Signals
         assert process.stdin is not None
         assert read_exactly(process, 6) == b"ready\n"
         process.send_signal(number)
+        # The shell forgets a part of a line that it has read when the signal comes, so the line comes later.
+        assert read_exactly(process, 4) == b"got\n"
         write_all(process, b"one\n")
-        assert sorted((read_exactly(process, 8)).split()) == [b"got", b"one"]
+        assert read_exactly(process, 4) == b"one\n"
         process.stdin.close()
         assert process.wait(PATIENCE_S) == 7
 
