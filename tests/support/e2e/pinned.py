@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 from lifebus.live.programs.base import Installation
 from support.e2e.programs import NODE_24, Package, cache, find, is_installed, place
 
@@ -33,6 +31,8 @@ class Pinned:
         """The installed program; the test is skipped where it is not installed."""
         missing = [str(package) for package in self.packages if not is_installed(package)]
         if missing:
+            import pytest  # noqa: PLC0415  benchmarks read the table too, and have no pytest
+
             pytest.skip(f"{', '.join(missing)} not in {cache()}; `make e2e` or `make e2e-all` installs it")
         return Installation(
             find(self.packages[0], self.pattern), self.more_path, self.plugin_kit, cache() / "compile-cache"
