@@ -149,6 +149,7 @@ def process_text(process: CallerProcess) -> str:
 def process_of(text: str | None) -> CallerProcess | None:
     """Return the process that a receipt names, None where it names none."""
     pid, at, started = (text or "").partition("@")
-    if not at or not pid.isdigit():
+    # isdigit alone takes `²`, which is no number.
+    if not at or not pid.isascii() or not pid.isdigit():
         return None
     return CallerProcess(pid=int(pid), started=started)

@@ -1,6 +1,6 @@
 """Which process counts as the harness, and what its life says of the session."""
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -86,6 +86,7 @@ def test_a_process_survives_its_text(one: CallerProcess) -> None:
 
 
 @given(st.text(max_size=12))
+@example("²@")
 def test_text_that_names_no_process_names_none(text: str) -> None:
     named = process.process_of(text)
     assert named is None or process.process_text(named).partition("@")[2] == text.partition("@")[2]
