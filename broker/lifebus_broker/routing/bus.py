@@ -183,7 +183,9 @@ class EventBus:
         """Whether clients are to be asked or may lose something, or the ledger is to be asked before it is planned."""
         # A number counts also where it comes too late to ask anybody: the next one is compared with it.
         request = emission.request
-        if emission.degradations or request.sequence is not None or not self._frame_ends.is_known(request):
+        if emission.degradations or request.sequence is not None:
+            return True
+        if request.frame_context is not None and not self._frame_ends.is_known(request):
             return True
         return dispatch and bool(self.clients.interested_in(request.event, request.adapter_id))
 
@@ -205,7 +207,9 @@ class EventBus:
         """Plan one emission, unless its frame has ended already."""
         plan = self.router.plan(client_id, emission, parent, used, dispatch=dispatch)
         # Last: what is refused for another reason claims nothing.
-        refusal = None if plan.refusal is not None else self._frame_ends.note(emission.request)
+        if plan.refusal is not None or emission.request.frame_context is None:
+            return plan
+        refusal = self._frame_ends.note(emission.request)
         return plan if refusal is None else Plan(refusal=refusal)
 
     def _settle_frames(

@@ -337,8 +337,8 @@ class _Dispatch:
 def new_receipt(receipt: Receipt, emission: Emission) -> NewReceipt:
     """Return the receipt as the ledger takes it; the digest of what was asked goes with an idempotency key."""
     if receipt.idempotency_key is None:
-        return NewReceipt(receipt=receipt)
-    return NewReceipt(receipt=receipt, digest=request_digest(emission))
+        return NewReceipt(receipt)
+    return NewReceipt(receipt, request_digest(emission))
 
 
 def recorded_receipts(receipts: Sequence[NewReceipt], results: Sequence[AppendResult]) -> list[Receipt]:

@@ -50,7 +50,8 @@ class Registry:
 
     def get(self, adapter_id: str) -> RegisteredAdapter | None:
         """Return the adapter of that id or alias, or None."""
-        return self._adapters.get(self.id_of(adapter_id))
+        # By its id first: most callers name it so, and every emission comes here.
+        return self._adapters.get(adapter_id) or self._adapters.get(self.id_of(adapter_id))
 
     def all(self) -> tuple[RegisteredAdapter, ...]:
         """Return every adapter, in the order of registration."""
