@@ -60,13 +60,11 @@ class FrameEnds:
         """Whether a claim can be decided at once; where it cannot, `learn` comes first."""
         if request.event is not _ENDED or request.frame_context is None:
             return True
-        session = (request.adapter_id, request.harness_session_id)
-        return session in self._learned or (*session, request.frame_context.frame_id) in self._frames
+        return _session_of(request) in self._learned or _frame_of(request) in self._frames
 
     async def learn(self, request: CallbackRequest) -> None:
         """Read from the ledger which frames of the request's session ended before this process."""
-        session = (request.adapter_id, request.harness_session_id)
-        if session in self._learned or request.harness_session_id is None:
+        if _session_of(request) in self._learned or request.harness_session_id is None:
             return
         after, complete = 0, False
         key = (request.adapter_id, request.harness_session_id)
@@ -82,10 +80,10 @@ class FrameEnds:
                     claim = _Claim(receipt.event_id, receipt.invocation_id)
                     found[*key, frame] = claim if receipt.event is _ENDED else None
             after, complete = page.next, page.complete
-        self._learned[session] = None
+        self._learned[key] = None
         if len(self._learned) > _MAX_SESSIONS:
             self._learned.popitem(last=False)
-        asked = None if request.frame_context is None else (*session, request.frame_context.frame_id)
+        asked = _frame_of(request)
         # The frame in question comes last: of very many the first ones are forgotten at once.
         for name in sorted(found, key=lambda name: name == asked):
             # What was claimed while the ledger was read is newer.
@@ -93,9 +91,9 @@ class FrameEnds:
 
     def note(self, request: CallbackRequest) -> Refusal | None:
         """Take an emission that is about to be recorded; return why it must not be, None where it may."""
-        if request.frame_context is None or request.event not in _NOTED:
+        frame = _frame_of(request)
+        if frame is None or request.event not in _NOTED:
             return None
-        frame = (request.adapter_id, request.harness_session_id, request.frame_context.frame_id)
         claim = _Claim(request.event_id, request.invocation_id)
         known = self._frames.get(frame)
         if request.event is not _ENDED:
@@ -114,9 +112,9 @@ class FrameEnds:
 
     def settle(self, request: CallbackRequest, *, recorded: bool, replayed: bool) -> None:
         """Take what became of an emission that was noted: whether it is on record, and was so before."""
-        if request.frame_context is None or request.event not in _NOTED:
+        frame = _frame_of(request)
+        if frame is None or request.event not in _NOTED:
             return
-        frame = (request.adapter_id, request.harness_session_id, request.frame_context.frame_id)
         claim = _Claim(request.event_id, request.invocation_id)
         if request.event is not _ENDED:
             self._settle_opening(frame, claim, opened=recorded and not replayed)
@@ -144,3 +142,13 @@ class FrameEnds:
         if len(self._frames) > MAX_FRAMES:
             (adapter_id, session, _), _ = self._frames.popitem(last=False)
             self._learned.pop((adapter_id, session), None)  # the ledger knows what is forgotten here
+
+
+def _session_of(request: CallbackRequest) -> _SessionKey:
+    return request.adapter_id, request.harness_session_id
+
+
+def _frame_of(request: CallbackRequest) -> _FrameKey | None:
+    """Return the key of the frame that a request is about, None where it is about none."""
+    context = request.frame_context
+    return None if context is None else (request.adapter_id, request.harness_session_id, context.frame_id)
