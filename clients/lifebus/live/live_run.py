@@ -153,16 +153,26 @@ async def live_run(
             yield LiveRun(harness, program, box, model, broker, bus)
 
 
-def _install(harness: HarnessProgram, box: Sandbox) -> None:
+def run_lifebus(box: Sandbox, *arguments: str, timeout: float = RUN_S) -> Ran:
+    """Run a command of ours in a sandbox; `timeout` is in seconds.
+
+    Raises:
+        subprocess.TimeoutExpired: it did not end.
+    """
     ran = subprocess.run(  # noqa: S603  our own interpreter and our own words
-        [sys.executable, "-m", "lifebus", "hooks", "install", harness.adapter_id, "--yes", "--skip-unknown"],
+        [sys.executable, "-m", "lifebus", *arguments],
         env=box.environment({}),
         cwd=box.project,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=RUN_S,
+        timeout=timeout,
         check=False,
     )
-    if ran.returncode != 0:
-        raise LiveError(f"the hooks were not installed: {ran.stdout}{ran.stderr}")
+    return Ran(ran.returncode, ran.stdout, ran.stderr)
+
+
+def _install(harness: HarnessProgram, box: Sandbox) -> None:
+    ran = run_lifebus(box, "hooks", "install", harness.adapter_id, "--yes", "--skip-unknown")
+    if ran.code != 0:
+        raise LiveError(f"the hooks were not installed: {ran.out}{ran.err}")

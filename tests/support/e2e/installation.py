@@ -1,25 +1,13 @@
 """Hooks as a user installs and removes them: with `lifebus hooks`, and the harness's program on the path."""
 
-import subprocess
-import sys
-
+from lifebus.live.live_run import run_lifebus
 from lifebus.live.programs.base import HarnessProgram
 from lifebus.live.sandbox import PATIENCE_S, Ran, Sandbox
 
 
 def lifebus(box: Sandbox, *arguments: str) -> Ran:
     """Run a command of ours in the sandbox."""
-    ran = subprocess.run(
-        [sys.executable, "-m", "lifebus", *arguments],
-        env=box.environment({}),
-        cwd=box.project,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
-    return Ran(ran.returncode, ran.stdout, ran.stderr)
+    return run_lifebus(box, *arguments, timeout=PATIENCE_S)
 
 
 def install(harness: HarnessProgram, box: Sandbox) -> None:

@@ -33,6 +33,7 @@ class Pinned:
         if missing:
             import pytest  # noqa: PLC0415  benchmarks read the table too, and have no pytest
 
+            # Two gigabytes are nobody's to download in a test; the command that is named here does it, once.
             pytest.skip(f"{', '.join(missing)} not in {cache()}; `make e2e` or `make e2e-all` installs it")
         return Installation(
             find(self.packages[0], self.pattern), self.more_path, self.plugin_kit, cache() / "compile-cache"
