@@ -15,6 +15,7 @@ from msgspec import structs, to_builtins
 import lifebus
 from integration.test_wire_document import call_hook
 from lifebus_adapters import ADAPTERS
+from lifebus_broker.routing.clients import ClientHandler
 from lifebus_broker.routing.negotiation import negotiate
 from lifebus_broker.routing.transitions import transition
 from lifebus_contract import (
@@ -104,13 +105,19 @@ async def writing(
         yield daemon
 
 
-async def test_a_worker_gets_numbers_and_the_capability_that_changed() -> None:
+def keeping() -> tuple[list[DispatchEnvelope], ClientHandler]:
+    """A client that agrees to everything, and what it was asked."""
     asked: list[DispatchEnvelope] = []
 
     async def keep(dispatch: DispatchEnvelope) -> CallbackResponse:
         asked.append(dispatch)
         return CallbackResponse.ok()
 
+    return asked, keep
+
+
+async def test_a_worker_gets_numbers_and_the_capability_that_changed() -> None:
+    asked, keep = keeping()
     async with (
         running_bus() as daemon,
         connected(daemon, "worker") as worker,
@@ -171,12 +178,7 @@ async def test_what_a_harness_says_before_it_compacts_reaches_the_clients_as_its
 
 
 async def test_nobody_can_forge_what_lifebus_knows() -> None:
-    asked: list[DispatchEnvelope] = []
-
-    async def keep(dispatch: DispatchEnvelope) -> CallbackResponse:
-        asked.append(dispatch)
-        return CallbackResponse.ok()
-
+    asked, keep = keeping()
     forged = {"lifebus": {"telemetry": {"context_used_pct": 99}}, "other": True}
     alone, counted = (lifebus.make_request(PRESSURE, "codex", session="s1", metadata=forged) for _ in range(2))
     async with (
@@ -191,12 +193,7 @@ async def test_nobody_can_forge_what_lifebus_knows() -> None:
 
 
 async def test_a_worker_is_asked_about_a_gap_that_the_bus_finds_itself() -> None:
-    asked: list[DispatchEnvelope] = []
-
-    async def keep(dispatch: DispatchEnvelope) -> CallbackResponse:
-        asked.append(dispatch)
-        return CallbackResponse.ok()
-
+    asked, keep = keeping()
     async with (
         running_bus() as daemon,
         connected(daemon, "worker") as worker,

@@ -43,6 +43,12 @@ class Rollout:
     def completes(self, turn: str) -> None:
         self._add("event_msg", type="task_complete", turn_id=turn, error=None)
 
+    def plays(self, turn: str) -> None:
+        """A whole turn."""
+        self.starts(turn)
+        self.works()
+        self.completes(turn)
+
     def aborts(self, turn: str) -> None:
         self._add("event_msg", type="turn_aborted", turn_id=turn, reason="interrupted")
 
@@ -80,9 +86,7 @@ async def test_a_turn_that_is_over_before_anybody_looks_shows_that_hooks_are_sil
         rollout = untrusting(rig, tmp_path)
         await rig.tick()
         rollout.begins()
-        rollout.starts("t1")
-        rollout.works()
-        rollout.completes("t1")
+        rollout.plays("t1")
         assert losses(await rig.tick(3)) == []
         (loss,) = losses(await rig.tick(2))
         assert loss.telemetry_summary["cause"] == "hooks_silent"
@@ -120,17 +124,13 @@ async def test_a_whole_session_from_before_is_none_of_ours(tmp_path: Path) -> No
     async with supervised(tmp_path) as rig:
         rollout = untrusting(rig, tmp_path)
         rollout.begins()
-        rollout.starts("t1")
-        rollout.works()
-        rollout.completes("t1")
+        rollout.plays("t1")
         assert await rig.tick(8) == []
 
 
 async def worked(rig: SupervisedBus, rollout: Rollout, turn: str) -> list[Receipt]:
     """A whole turn, and what supervision finds of it."""
-    rollout.starts(turn)
-    rollout.works()
-    rollout.completes(turn)
+    rollout.plays(turn)
     return await rig.tick(6)
 
 

@@ -32,6 +32,7 @@ if __name__ == "__main__":
                 fault.extendedresult = apsw.SQLITE_IOERR_FSYNC
                 raise fault
             (self.home / "syncing").touch()
+            # The disk itself is slow here: a sync blocks the thread that asks for it, as a real one does.
             time.sleep(int(order or 0) / 1_000)
 
     disk = ControlledDisk("controlled", makedefault=True)
