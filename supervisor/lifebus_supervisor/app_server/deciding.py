@@ -25,7 +25,7 @@ from lifebus_supervisor.supervision.monitor.deferred import SOURCE, DeferredFact
 from lifebus_supervisor.supervision.monitor.process import process_text
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonitor
 from lifebus_supervisor.supervision.monitor.turns import EndSeen
-from lifebus_supervisor.supervision.rules.endings import abandoned_turn, frame_closings, turn_end
+from lifebus_supervisor.supervision.rules.endings import closed_turn, frame_closings, turn_end
 from lifebus_supervisor.supervision.rules.evaluation import proved_compactions
 from lifebus_supervisor.supervision.rules.findings import GRACE_TICKS, SupervisionFinding, tick_finding
 from lifebus_supervisor.supervision.rules.reopening import resumed_starts
@@ -129,7 +129,7 @@ def _turn_started(monitor: SessionMonitor, fact: TurnStarted) -> Iterator[Superv
         yield from resumed_starts("a turn", f"{SOURCE}:turn/started")
     for old in monitor.state.frames:
         if old.parent is None:
-            yield from abandoned_turn(monitor, old, _FOLLOWED, SOURCE)
+            yield from closed_turn(monitor, old, _FOLLOWED, SOURCE)
     facts: dict[str, Any] = {FROM: f"{SOURCE}:turn/started"} | ({"compacting": True} if fact.compacting else {})
     opening = SupervisionFinding(event=LifecycleEvent.FRAME_OPENED, telemetry=facts)
     yield _in_frame(opening, fact.frame_id, f"opened:{fact.frame_id}")

@@ -129,7 +129,7 @@ class Supervisor:
             epoch_s=int(self.environment.epoch()),
             is_spooled=call.spooled_at_epoch_s is not None,
             is_orphaned=self._is_orphaned(monitor, call),
-            is_closing=self.environment.now() < monitor.closing_until,
+            has_end_under_way=monitor.has_end_under_way(self.environment.now()),
             reads_files=reading.transcript is not None or monitor.telemetry.has_reported,
         )
         merged = merge(monitor, reading, context)

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import lifebus
+from lifebus_adapters.shared.telemetry import TurnEnded
 from lifebus_contract import (
     CallbackRequest,
     CallbackResponse,
@@ -79,14 +80,33 @@ async def test_what_goes_on_after_a_recorded_end_is_another_frame_also_where_its
         assert len(frames) == len(set(frames)) == 3
 
 
-async def test_the_stop_of_a_harness_without_ids_is_about_its_own_turn(tmp_path: Path) -> None:
+async def test_a_frame_of_another_client_with_a_strange_number_in_its_name_counts_for_nothing(tmp_path: Path) -> None:
     async with supervised(tmp_path) as rig:
-        for name in ("SessionStart", "BeforeAgent"):
-            await rig.hook(
-                "gemini", {"session_id": SESSION, "hook_event_name": name, "prompt": "p", "source": "startup"}
-            )
-        frame = FrameContext(frame_id="x1", frame_class=FrameClass.TOP_LEVEL)
+        frame = FrameContext(frame_id="turn-²", frame_class=FrameClass.TOP_LEVEL)
         request = lifebus.make_request("frame.opened", "gemini", session=SESSION, frame=frame)
         await rig.bus.emit("somebody", [Emission(request=request)])
+        opened = await rig.hook("gemini", {"session_id": SESSION, "hook_event_name": "BeforeAgent", "prompt": "p"})
+        assert {one.telemetry_summary.get("frame_id") for one in opened} == {"turn-1"}
+
+
+async def turn_beside_another_frame(rig: SupervisedBus) -> None:
+    """A turn of a harness whose hooks name no turn, and behind it a frame of another client in its session."""
+    for name in ("SessionStart", "BeforeAgent"):
+        await rig.hook("gemini", {"session_id": SESSION, "hook_event_name": name, "prompt": "p", "source": "startup"})
+    frame = FrameContext(frame_id="x1", frame_class=FrameClass.TOP_LEVEL)
+    request = lifebus.make_request("frame.opened", "gemini", session=SESSION, frame=frame)
+    await rig.bus.emit("somebody", [Emission(request=request)])
+
+
+async def test_the_stop_of_a_harness_without_ids_is_about_its_own_turn(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as rig:
+        await turn_beside_another_frame(rig)
         await rig.hook("gemini", {"session_id": SESSION, "hook_event_name": "AfterAgent", "prompt": "p"})
         assert endings(await rig.tick(3)) == [("frame.ended", "turn-1", "completed")]
+
+
+async def test_an_end_in_a_file_that_names_no_turn_is_about_the_harness_and_its_own_turn(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as rig:
+        await turn_beside_another_frame(rig)
+        rig.news("gemini", SESSION, TurnEnded(session=SESSION, frame_end="failed"), source_id="chats")
+        assert endings(await rig.tick(4)) == [("frame.ended", "turn-1", "failed")]

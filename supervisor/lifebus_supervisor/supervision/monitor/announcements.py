@@ -12,8 +12,7 @@ from lifebus_contract import LifecycleEvent
 from lifebus_supervisor.supervision.monitor import turns
 from lifebus_supervisor.supervision.monitor.ending import AnnouncedSessionEnd
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonitor
-from lifebus_supervisor.supervision.monitor.turns import AnnouncedFrameEnd
-from lifebus_supervisor.supervision.rules.frame_ids import CONTINUES
+from lifebus_supervisor.supervision.monitor.turns import CONTINUES, AnnouncedFrameEnd
 
 
 def note_announcements(

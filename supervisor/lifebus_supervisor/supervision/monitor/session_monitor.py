@@ -182,6 +182,10 @@ class SessionMonitor:
             is_new=state.last_event is None,
         )
 
+    def has_end_under_way(self, now: float) -> bool:
+        """Whether an end of the session has been handed to the ledger and is not on record yet."""
+        return now < self.closing_until
+
     def mark_closing(self, now: float) -> None:
         """Take that an end of the session is handed to the ledger: hooks and passes must not hand over another one."""
         self.closing_until = now + _CLOSING_S

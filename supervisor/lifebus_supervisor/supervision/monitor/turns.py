@@ -11,6 +11,9 @@ from msgspec import Struct, structs
 from lifebus_adapters.shared.telemetry import Activity, Fact, TurnContinued, TurnEnded, TurnStarted, Usage
 from lifebus_broker.state.session_state import OpenFrame
 
+CONTINUES: Final = "continues"
+"""The fact that marks an opening which is taken for the continuation of a frame whose end was announced."""
+
 _MAX_UNANNOUNCED: Final = 16
 """Most turns without a hook that are remembered."""
 
@@ -65,7 +68,6 @@ class TurnState(Struct, frozen=True, kw_only=True):
     is_over: bool = False
     # The first turn that began since the session ended; None where none did, and once it has started again.
     resumed: TurnAfterEnd | None = None
-
     # The open frames that clients opened by themselves, as far as this process has seen it.
     by_clients: frozenset[str] = frozenset()
 
@@ -75,6 +77,15 @@ class TurnState(Struct, frozen=True, kw_only=True):
         Stops are counted against the times it went on: hooks and files report in no common order.
         """
         return frame.announced_end is not None and frame.announced > self.continued.get(frame.frame_id, 0)
+
+
+def newest_own(state: TurnState, frames: Sequence[OpenFrame]) -> OpenFrame | None:
+    """Return the harness's newest frame that stands in no other; None where none is open.
+
+    It is what a hook or a file is about that names no frame, and never what another client opened.
+    """
+    own = (frame for frame in reversed(frames) if frame.frame_id not in state.by_clients)
+    return next((frame for frame in own if frame.parent is None), None)
 
 
 def on_fact(  # noqa: PLR0917  what a fact of telemetry comes with
@@ -95,7 +106,7 @@ def on_fact(  # noqa: PLR0917  what a fact of telemetry comes with
     state = _with_rest(state, fact)
     match fact:
         case TurnStarted():
-            state = _with_prompt_taken(state, fact.frame_id or _newest_outermost(frames))
+            state = _with_prompt_taken(state, fact.frame_id or _newest_own_id(state, frames))
             if fact.compacting:
                 state = structs.replace(state, compacting=fact.frame_id)
             elif not history:
@@ -107,9 +118,11 @@ def on_fact(  # noqa: PLR0917  what a fact of telemetry comes with
         case TurnEnded():
             return _with_turn_over(state, EndSeen(fact, source, tick), frames, turns, history=history)
         case TurnContinued():
-            return _with_continuation(state, fact.frame_id or _newest_outermost(frames), announced=not fact.unannounced)
+            return _with_continuation(
+                state, fact.frame_id or _newest_own_id(state, frames), announced=not fact.unannounced
+            )
         case Activity() | Usage():
-            return _with_prompt_taken(state, _newest_outermost(frames))
+            return _with_prompt_taken(state, _newest_own_id(state, frames))
         case _:
             return state
 
@@ -234,13 +247,14 @@ def _with_prompt_taken(state: TurnState, frame_id: str | None) -> TurnState:
     return structs.replace(state, taken=state.taken | {frame_id})
 
 
-def _newest_outermost(frames: Sequence[OpenFrame]) -> str | None:
-    return next((frame.frame_id for frame in reversed(frames) if frame.parent is None), None)
+def _newest_own_id(state: TurnState, frames: Sequence[OpenFrame]) -> str | None:
+    frame = newest_own(state, frames)
+    return None if frame is None else frame.frame_id
 
 
 def _with_end(state: TurnState, seen: EndSeen, frames: Sequence[OpenFrame]) -> TurnState:
-    """Keep an end; one that names no turn is that of the newest frame that stands in no other."""
-    frame_id = seen.fact.frame_id or _newest_outermost(frames)
+    """Keep an end; one that names no turn is that of the harness's newest frame that stands in no other."""
+    frame_id = seen.fact.frame_id or _newest_own_id(state, frames)
     if frame_id is None:
         return state
     known = state.ends.get(frame_id, seen)

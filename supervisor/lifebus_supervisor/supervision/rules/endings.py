@@ -56,8 +56,9 @@ def session_end(
     `alive` says whether the harness's process lives, None where that is unknown; the `limits` are how long silence
     has to last, and how long an announced end waits for telemetry to show how open frames ended.
     """
-    is_closing = moment.monotonic_s < monitor.closing_until
-    if is_closing or not monitor.is_live or not monitor.loaded or not monitor.is_on_record:
+    if monitor.has_end_under_way(moment.monotonic_s):
+        return None
+    if not monitor.is_live or not monitor.loaded or not monitor.is_on_record:
         return None
     if monitor.ending is not None:
         return announced_session_end(monitor) if _is_settled(monitor, moment, limits.settle_s) else None
@@ -214,7 +215,7 @@ def settled_by_prompt(monitor: SessionMonitor, frame_id: str) -> list[Supervisio
     found: list[SupervisionFinding] = []
     for frame in monitor.state.frames:
         if frame.parent is None and frame.frame_id != frame_id and _known_end(monitor, frame, _NEXT_PROMPT):
-            found += _with_children_ended(monitor, frame, _NEXT_PROMPT)
+            found += closed_turn(monitor, frame, _NEXT_PROMPT)
     return found
 
 
@@ -240,10 +241,10 @@ def turn_end(monitor: SessionMonitor, frame_id: str, seen: EndSeen) -> Iterator[
             yield _known_end(monitor, frame, evidence) or _frame_end(frame, "abandoned", evidence, seen.source, {})
 
 
-def abandoned_turn(
+def closed_turn(
     monitor: SessionMonitor, frame: OpenFrame, evidence: str, source: str = "supervisor"
 ) -> Iterator[SupervisionFinding]:
-    """Yield the ends of a frame whose end nobody reported, and of what stands in it."""
+    """Yield the ends of a frame that is over, and of what stands in it: as they are known, else `abandoned`."""
     for inner in with_children(monitor.state.frames, frame.frame_id):
         yield _known_end(monitor, inner, evidence) or _frame_end(inner, "abandoned", evidence, source, {})
 
@@ -310,12 +311,7 @@ def _superseded(monitor: SessionMonitor) -> Iterator[SupervisionFinding]:
     outermost = [one for one in monitor.state.frames if one.parent is None and one.frame_id not in by_clients]
     for frame in outermost[:-1]:
         if frame.frame_id not in monitor.turns.ends:
-            yield from abandoned_turn(monitor, frame, _SUPERSEDED)
-
-
-def _with_children_ended(monitor: SessionMonitor, frame: OpenFrame, evidence: str) -> Iterator[SupervisionFinding]:
-    for inner in with_children(monitor.state.frames, frame.frame_id):
-        yield _known_end(monitor, inner, evidence) or _frame_end(inner, "abandoned", evidence, "supervisor", {})
+            yield from closed_turn(monitor, frame, _SUPERSEDED)
 
 
 def _known_end(monitor: SessionMonitor, frame: OpenFrame, evidence: str) -> SupervisionFinding | None:

@@ -10,13 +10,10 @@ from typing import Final
 from msgspec import structs
 
 from lifebus_adapters.adapter import HookReading
-from lifebus_broker.state.session_state import OpenFrame
 from lifebus_broker.state.telemetry_keys import FRAME
 from lifebus_contract import FRAME_EVENTS, Emission, FrameContext, LifecycleEvent
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonitor
-
-CONTINUES: Final = "continues"
-"""The fact that marks an opening which is taken for the continuation of a frame whose end was announced."""
+from lifebus_supervisor.supervision.monitor.turns import CONTINUES, newest_own
 
 _NUMBERED: Final = "turn-"
 _LONGEST: Final = 248
@@ -30,7 +27,7 @@ def with_resolved_frame(monitor: SessionMonitor, reading: HookReading) -> Sequen
         return emissions
     if reading.names_frame:
         return _with_continuation(monitor, reading)
-    open_frame = _newest_outermost(monitor)
+    open_frame = newest_own(monitor.turns, monitor.state.frames)
     if emissions[0].request.event in _OPENS:
         is_same = reading.may_continue and open_frame is not None and monitor.turns.is_announced(open_frame)
         if is_same and open_frame is not None:
@@ -98,15 +95,10 @@ def _opened_late(ending: Emission, frame_id: str, evidence: str, **facts: str) -
     return structs.replace(moved, request=request, telemetry=telemetry), moved
 
 
-def _newest_outermost(monitor: SessionMonitor) -> OpenFrame | None:
-    # What another client opened is not what the harness's hooks are about.
-    own = (frame for frame in reversed(monitor.state.frames) if frame.frame_id not in monitor.turns.by_clients)
-    return next((frame for frame in own if frame.parent is None), None)
-
-
 def _number_of(turn: str) -> int | None:
     digits = turn.removeprefix(_NUMBERED).partition(":")[0]
-    return int(digits) if turn.startswith(_NUMBERED) and digits.isdigit() else None
+    is_number = digits.isascii() and digits.isdigit()  # isdigit alone takes `²`, which is no number
+    return int(digits) if turn.startswith(_NUMBERED) and is_number else None
 
 
 def _in_frame(emission: Emission, frame_id: str, **facts: bool) -> Emission:

@@ -37,14 +37,9 @@ from lifebus_supervisor.supervision.rules.reopening import RESUMED, resumed_star
 
 _OPENS: Final = frozenset({LifecycleEvent.FRAME_OPENING, LifecycleEvent.FRAME_OPENED})
 _STARTS: Final = frozenset(RESUMED)
-_ENDS: Final = frozenset(
-    {
-        LifecycleEvent.FRAME_ENDING,
-        LifecycleEvent.FRAME_ENDED,
-        LifecycleEvent.SESSION_ENDING,
-        LifecycleEvent.SESSION_ENDED,
-    }
-)
+_FRAME_CLOSE: Final = frozenset({LifecycleEvent.FRAME_ENDING, LifecycleEvent.FRAME_ENDED})
+_SESSION_CLOSE: Final = frozenset({LifecycleEvent.SESSION_ENDING, LifecycleEvent.SESSION_ENDED})
+_ENDS: Final = _FRAME_CLOSE | _SESSION_CLOSE
 _ACTIVE: Final = "stop_hook_active"
 _AROUND_ENDS: Final = "the frame around it ends"
 
@@ -53,9 +48,9 @@ class MergeContext(Struct, frozen=True, kw_only=True):
     """What a merge needs beside the monitor: manifest, ids, the time, and how the call came.
 
     `epoch_s` is wall-clock time.  A call that `is_spooled` shows nothing about now.  `is_orphaned` says that the
-    session's process is gone and another one calls, `is_closing` that its end is on its way to the ledger already.
-    `reads_files` says that telemetry of the session can show how its
-    frames ended, or what is to be recorded before its end.
+    session's process is gone and another one calls, `has_end_under_way` that its end is on its way to the ledger.
+    `reads_files` says that telemetry of the session can show how its frames ended, or what is to be recorded before its
+    end.
     """
 
     manifest: AdapterManifest
@@ -64,7 +59,7 @@ class MergeContext(Struct, frozen=True, kw_only=True):
     thresholds: Thresholds = Thresholds()
     is_spooled: bool = False
     is_orphaned: bool = False
-    is_closing: bool = False
+    has_end_under_way: bool = False
     reads_files: bool = False
 
 
@@ -91,7 +86,7 @@ def _settled_before(
     """Yield what the call shows about before: the end of the life before this one, and that the session is resumed."""
     first = original[0].request
     begins = first.event in _STARTS or first.event in _OPENS
-    ended = monitor.state.ended or context.is_closing
+    ended = monitor.state.ended or context.has_end_under_way
     announced = announced_session_end(monitor) if begins and not ended else None
     if announced is None and begins and context.is_orphaned and monitor.is_live and not ended:
         announced = dead_end(monitor)
@@ -146,7 +141,7 @@ def _frame_end(
         yield emission
         return
     frame = _open_frame(monitor, frame_context.frame_id)
-    announces = {LifecycleEvent.FRAME_ENDING, LifecycleEvent.FRAME_ENDED} <= {one.request.event for one in original}
+    announces = {one.request.event for one in original} >= _FRAME_CLOSE
     is_first = emission is next((one for one in original if one.request.event in FRAME_EVENTS), None)
     if frame is None:
         goes_on = announces and is_first and not context.is_spooled
@@ -227,10 +222,10 @@ def _session_end(
     monitor: SessionMonitor, emission: Emission, original: Sequence[Emission], context: MergeContext
 ) -> Iterator[Emission]:
     """Yield what an event about a session's end becomes; one that has ended does not end again."""
-    if monitor.state.ended or context.is_closing:
+    if monitor.state.ended or context.has_end_under_way:
         return
     open_frames = bool(monitor.state.frames) and monitor.loaded
-    announces = {LifecycleEvent.SESSION_ENDING, LifecycleEvent.SESSION_ENDED} <= {one.request.event for one in original}
+    announces = {one.request.event for one in original} >= _SESSION_CLOSE
     if announces and monitor.is_on_record and (open_frames or context.reads_files):
         # Its files say how its frames ended, and what was measured before: they are read first.
         if emission.request.event is LifecycleEvent.SESSION_ENDING:
