@@ -23,9 +23,13 @@ def adapter_id_of(name: str) -> str:
 
 def with_adapter_ids(body: Document) -> Document:
     """Return the body of a verb with ids where it names adapters by an alias; most bodies name none."""
+    fields = _naming_fields(type(body))
+    # Every call comes here, and the `emit` of most of them has no such field.
+    if not fields:
+        return body
     changed = {
         field: value
-        for field in _naming_fields(type(body))
+        for field in fields
         if (value := _with_ids(field, given := getattr(body, field))) != given
     }
     return msgspec.structs.replace(body, **changed) if changed else body

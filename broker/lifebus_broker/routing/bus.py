@@ -169,15 +169,22 @@ class EventBus:
         dispatch: bool = True,
     ) -> None:
         """Take emissions in order and call `done` once; returns at once and never waits for a client."""
-        emissions = [self.router.prepare(emission) for emission in emissions]
+        # One loop for all questions: most messages carry one emission, and it has nothing of what is looked for.
+        prepared: list[Emission] = []
+        needs_dispatch = has_frames = False
+        for given in emissions:
+            emission = self.router.prepare(given)
+            prepared.append(emission)
+            has_frames = has_frames or emission.request.frame_context is not None
+            needs_dispatch = needs_dispatch or self._needs_dispatch(emission, dispatch)
         # One emission that needs a dispatch takes the others along: their order has to hold.
-        if any(self._needs_dispatch(emission, dispatch) for emission in emissions):
-            self._start(client_id, emissions, done, budget, dispatch)
-        else:
-            plans = self._plan_all(client_id, emissions)
-            if any(emission.request.frame_context is not None for emission in emissions):
-                done = partial(self._settle_frames, emissions, plans, done)
-            self._append(emissions, plans, done)
+        if needs_dispatch:
+            self._start(client_id, prepared, done, budget, dispatch)
+            return
+        plans = self._plan_all(client_id, prepared)
+        if has_frames:
+            done = partial(self._settle_frames, prepared, plans, done)
+        self._append(prepared, plans, done)
 
     def _needs_dispatch(self, emission: Emission, dispatch: bool) -> bool:
         """Whether clients are to be asked or may lose something, or the ledger is to be asked before it is planned."""

@@ -214,7 +214,9 @@ def request_digest(emission: Emission) -> bytes:
     In `metadata` 1000 and 1000.0 are one number, as they are in canonical JSON (RFC 8785).
     """
     # These forms are stored with every key: what is hashed, and in which order, can never change.
-    request, payloads = _with_plain_numbers(emission.request), emission.payloads
+    request, payloads = emission.request, emission.payloads
+    if request.metadata:  # asked here as well: most requests have none, and every one comes here
+        request = _with_plain_numbers(request)
     if payloads or emission.requirements or emission.telemetry or emission.degradations:
         plain = tuple(_with_plain_numbers(payload) for payload in payloads)
         sent: tuple[object, ...] = (request, plain, emission.requirements, emission.telemetry)

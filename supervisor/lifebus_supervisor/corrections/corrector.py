@@ -26,6 +26,8 @@ RECOVERED: Final = 65_536
 """How many of the newest receipts a start searches for ends that the broker before did not get to correct."""
 
 _BLOCKED_BYTES: Final = b'"frame_end":"blocked"'
+_PLAIN_BYTES: Final = b'"telemetry_summary":{},"warnings":[]}'
+"""What the JSON of a receipt without facts and warnings ends in."""
 _MAX_LOST: Final = 4_096
 _WINDOW: Final = 1_024
 _GROWTH: Final = 8
@@ -68,9 +70,11 @@ class Corrector:
 
     def on_commit(self, stored: Sequence[StoredReceipt]) -> None:
         """Take note of prompts that were refused; a listener of the fan-out."""
-        # Every commit comes here: the bytes are searched, and few are ever decoded.
-        if any(_BLOCKED_BYTES in one.receipt for one in stored):
-            self._look_behind(stored[0].position - 1)
+        # Every receipt comes here: most have no facts, the others are searched as bytes, and few are ever decoded.
+        for one in stored:
+            if not one.receipt.endswith(_PLAIN_BYTES) and _BLOCKED_BYTES in one.receipt:
+                self._look_behind(stored[0].position - 1)
+                break
 
     def on_lost(self, answer: LostAnswer) -> None:
         """Take note that a hook's answer did not reach its harness."""
