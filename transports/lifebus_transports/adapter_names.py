@@ -27,11 +27,7 @@ def with_adapter_ids(body: Document) -> Document:
     # Every call comes here, and the `emit` of most of them has no such field.
     if not fields:
         return body
-    changed = {
-        field: value
-        for field in fields
-        if (value := _with_ids(field, given := getattr(body, field))) != given
-    }
+    changed = {field: value for field in fields if (value := _with_ids(field, given := getattr(body, field))) != given}
     return msgspec.structs.replace(body, **changed) if changed else body
 
 
