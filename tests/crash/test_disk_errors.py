@@ -1,6 +1,7 @@
 """After an I/O error nothing is acknowledged any more; a full disk only pauses writing (docs/ledger.md D3)."""
 
 import asyncio
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,9 @@ from lifebus_broker.ledger.sqlite.checks.verify import verify
 from lifebus_broker.ledger.sqlite.ledger import MAX_QUEUED, SqliteLedger
 from lifebus_broker.ports import AppendResult, Query, Refusal, StoredReceipt
 from lifebus_contract import FailureClass, InternalError, RetryClass
+from support.broker_process import until
 from support.crash.disks import FaultyDisk, FullDisk, SlowDisk
 from support.effort import effort
-from support.integration.following import until
 from support.receipts import append, entry, every_receipt, keyed, recorded
 
 ROUNDS = effort(4, 12)
@@ -134,6 +135,35 @@ async def test_a_full_disk_refuses_writes_serves_reads_and_resumes(
     disk.unregister()
 
 
+async def test_a_start_on_a_full_disk_after_an_unclean_stop_reads_refuses_and_recovers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_maintenance, "_MEASURE_S", 0.02)
+    path = tmp_path / "ledger.db"
+    ledger = await SqliteLedger.open(path)
+    stored = [one for n in range(20) for one in await recorded(ledger, [entry(n, harness_session_id=f"s{n}")])]
+    # killed: copied while it is open, with a write-ahead log that no checkpoint has moved into the file
+    killed = tmp_path / "killed"
+    shutil.copytree(tmp_path, killed, ignore=shutil.ignore_patterns("killed"))
+    await ledger.aclose()
+    disk = FullDisk("full-at-the-start")
+    disk.room = 0
+    ledger = await SqliteLedger.open(killed / "ledger.db", vfs=disk.name)
+    assert await every_receipt(ledger) == stored
+    assert (await ledger.verify()) == []
+    await until(lambda: not ledger.status().writable)
+    refused = ledger.append([entry(100)], lambda _: None)
+    assert refused is not None
+    assert refused.code == "disk_full"
+    disk.room = None
+    await writable(ledger)
+    stored += await recorded(ledger, [entry(200)])
+    assert await every_receipt(ledger) == stored
+    await ledger.aclose()
+    disk.unregister()
+    assert verify(killed / "ledger.db") == []
+
+
 async def test_a_file_that_may_not_grow_refuses_and_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite_maintenance, "_MEASURE_S", 0.02)
     ledger = await SqliteLedger.open(tmp_path / "ledger.db")
@@ -204,7 +234,7 @@ async def test_a_failed_sync_is_the_end_although_the_next_one_would_succeed(tmp_
     ledger = await SqliteLedger.open(tmp_path / "ledger.db", vfs=disk.name, failed=faults.append)
     disk.left = 1
     assert ledger.append([entry(1)], answers.extend) is None
-    await until(lambda: faults or answers)
+    await until(lambda: bool(faults or answers))
     assert answers == []
     assert disk.failed == 1
     await ledger.aclose()

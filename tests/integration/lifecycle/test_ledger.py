@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import lifebus
-from lifebus_contract import LifebusError, Receipt, RetryClass, encode_json
-from support.broker_process import BrokerProcess, broker_process, until
+from lifebus_contract import CallbackRequest, LifebusError, Receipt, RetryClass, encode_json
+from support.broker_process import BrokerProcess, broker_process, start_broker, until
 from support.crash.ledger_file import read_ledger
 from support.running import short_directory
 
@@ -98,6 +98,56 @@ async def test_a_full_disk_refuses_writes_keeps_reading_and_writes_again_when_sp
             assert await broker.terminate() == 0
         rows = read_ledger(disk / "ledger.db", directory / "copy")
     assert [row.receipt for row in rows] == [encode_json(receipt) for receipt in (*acked, *result.receipts)]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small disk, which needs root")
+async def test_a_broker_that_was_killed_starts_on_a_full_disk_reads_refuses_and_recovers() -> None:
+    with short_directory() as directory, small_disk(directory) as disk:
+        # everything that the broker keeps lies on the disk that is full, its small files too
+        state = {"LIFEBUS_STATE_DIR": str(disk / "state"), "LIFEBUS_RETENTION_SPARE_MB": "0"}
+        async with (
+            broker_process(directory, **state) as broker,
+            lifebus.connect("writer", runtime_dir=broker.runtime_dir) as bus,
+        ):
+            acked = [(await bus.emit(begun(number))).receipts[0] for number in range(40)]
+            await broker.kill()
+        ballast = fill(disk, leave=0)
+        async with (
+            broker_process(directory, **state) as broker,
+            lifebus.connect("writer", runtime_dir=broker.runtime_dir) as bus,
+        ):
+            assert await receipts_of(bus) == acked
+            assert not (await bus.verify()).faults
+            assert not (await bus.status()).ledger.writable
+            with pytest.raises(LifebusError) as refused:
+                await bus.emit(begun(40))
+            assert (refused.value.code, refused.value.retry_class) == ("disk_full", RetryClass.SAFE_RETRY)
+            ballast.unlink()
+            result = await emit_when_writable(broker, bus)
+            assert await broker.terminate() == 0
+        rows = read_ledger(disk / "state" / "ledger.db", directory / "copy")
+    assert [row.receipt for row in rows] == [encode_json(receipt) for receipt in (*acked, *result.receipts)]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small disk, which needs root")
+async def test_a_disk_too_full_to_open_a_ledger_is_named_as_such() -> None:
+    with short_directory() as directory, small_disk(directory) as disk:
+        state = {"LIFEBUS_STATE_DIR": str(disk / "state"), "LIFEBUS_RETENTION_SPARE_MB": "0"}
+        async with broker_process(directory, **state) as broker:
+            assert await broker.terminate() == 0
+        fill(disk, leave=0)
+        broker = start_broker(directory, **state)
+        try:
+            assert not await broker.ready()
+            assert await broker.ended() == IO
+        finally:
+            broker.close()
+        assert "make room on the disk" in broker.log
+
+
+def begun(number: int) -> CallbackRequest:
+    """A session's start; each session is another, which costs the write-ahead log several pages."""
+    return lifebus.make_request("session.started", "codex", session=f"s{number}")
 
 
 async def emit_when_writable(broker: BrokerProcess, bus: lifebus.Bus) -> lifebus.Emitted:

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from lifebus_broker.ledger.sqlite.checks.verify import verify
+from lifebus_broker.ledger.sqlite.errors import unreadable
 from lifebus_broker.ledger.sqlite.file_system import check_file_system
 from lifebus_broker.ledger.sqlite.format import FORMAT, format_of
 from lifebus_broker.ledger.sqlite.reader import Reader
@@ -24,6 +25,11 @@ BOOT_TAIL: Final = 1000
 
 _STANDING: Final = """
 SELECT (SELECT value FROM meta WHERE key = 'epoch'), coalesce((SELECT max(position) FROM rows), 0)"""
+
+_NO_ROOM: Final = (
+    "there is no room on its disk to open it, not even for the index of its write-ahead log (32 KiB or more); nothing "
+    "in it was changed: make room on the disk, then start again"
+)
 
 UNTRUSTED: Final = (apsw.IOError, apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError, msgspec.DecodeError)
 """Errors of the disk or of its contents, after which the file is not trusted (docs/ledger.md D3)."""
@@ -101,6 +107,8 @@ def _open(path: Path, epoch: str, durability: Durability, vfs: str | None) -> Le
             undo.pop_all()
             return LedgerFile(path=path, vfs=vfs, durability=durability, store=store, reader=reader)
     except apsw.Error as fault:
+        if _is_short_of_room(fault):
+            raise unreadable(path, _NO_ROOM) from fault
         what = f"cannot be opened: {type(fault).__name__}: {str(fault)[:200]}"
         raise InternalError(f"the ledger {path.name} {what}; {_ADVICE}", code="ledger_failed") from fault
     except MISREAD as fault:
@@ -123,6 +131,11 @@ def _check_older(path: Path, connection: apsw.Connection) -> None:
     missing = max((note.head for note in watermarks_beside(path) if epoch in (None, note.epoch)), default=0)
     if missing > head:
         raise _damaged(path, f"row {head + 1}: was acknowledged and is missing, as is everything up to row {missing}")
+
+
+def _is_short_of_room(fault: apsw.Error) -> bool:
+    """Whether a file could not be opened because its disk is full; SQLite calls a full disk an I/O error there."""
+    return isinstance(fault, apsw.FullError) or getattr(fault, "extendedresult", None) == apsw.SQLITE_IOERR_SHMSIZE
 
 
 def _damaged(path: Path, what: str) -> InternalError:

@@ -52,8 +52,9 @@ class Store:
 
     `head` is the newest committed position, `floor` the newest dropped one, `pruned` the newest deleted one;
     `size_bytes` is how large the file was at the last checkpoint; `records` are the tables of the journal, `tombstones`
-    that of pruned keys.  `has_free_pages` says that the file has pages to give back, `wal_is_long` that the write-ahead
-    log can be cut off once nothing else is to be done.
+    that of pruned keys.  `is_full` says that there was no room for a checkpoint when the file was opened,
+    `has_free_pages` that it has pages to give back, `wal_is_long` that the write-ahead log can be cut off once nothing
+    else is to be done.
     """
 
     def __init__(
@@ -79,7 +80,8 @@ class Store:
         self.head: int = max(newest[0] or 0, self.floor)
         self.newest_second: int = self._one("SELECT max(second) FROM seconds")[0] or 0
         self._next_stream: int = (self._one("SELECT max(stream) FROM streams")[0] or 0) + 1
-        self.has_free_pages = self.wal_is_long = False
+        self.has_free_pages = self.wal_is_long = self.is_full = False
+        self._frames = 0
         self._log_limit: int | None = None
         self._tips: dict[StreamKey, Tip] = {}
         self._unpointed: dict[int, int] = {}
@@ -91,8 +93,10 @@ class Store:
         self._count_free_pages()
         self.size_bytes = self._size()
         self._record_watermark()
-        with suppress(apsw.FullError):  # a full disk can be read
+        try:
             self.checkpoint()
+        except apsw.FullError:  # a full disk can be read: what an unclean stop left in the log is read from there
+            self.is_full = True
 
     @classmethod
     def open(cls, path: Path, *, epoch: str, durability: Durability = "full", vfs: str | None = None) -> Self:

@@ -102,7 +102,9 @@ class Writer:
         self._reports = reports
         self._queue: SimpleQueue[Work | None] = SimpleQueue()
         self._held: Work | None = None
-        self._stopping = self._full = False
+        self._stopping = False
+        # not written to until a probe succeeds, where the disk was full at the start already
+        self._full = store.is_full
         self._writable = True
         self._thread = threading.Thread(target=self._run, name="lifebus-ledger", daemon=True)
 
@@ -137,6 +139,7 @@ class Writer:
 
     def _run(self) -> None:
         try:
+            self._report()  # a disk that was full at the start is known before anybody asks
             while not self._stopping:
                 self._turn()
         except Exception as fault:  # noqa: BLE001  whatever it is, nothing more may be acknowledged
