@@ -18,7 +18,7 @@ _NO_NEWLINE: Final = "\\ no line end at the end of the file"
 # A line of more characters is split, as a diff of it would show nothing.
 _LONG: Final = 240
 # Strings are matched whole, so that a comma within one does not split.
-_PIECE: Final = re.compile(r'"(?:[^"\\]|\\.)*+"|[{\[,]|[^"{\[,]++|"')
+_PIECE: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{\[,]|[^"{\[,]+|"')
 
 
 class FilePlan(Struct, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ JSON5_KEY: Final = re.compile(r"(?:[^\W\d]|\$)[\w$\u200c\u200d]*")
 """A key without quotes; one with escapes in it is not read."""
 
 JSON5_STRING: Final = re.compile(
-    r'"[^"\\\n\r]*+(?:\\(?:\r\n|(?s:.))[^"\\\n\r]*+)*+"' + r"|'[^'\\\n\r]*+(?:\\(?:\r\n|(?s:.))[^'\\\n\r]*+)*+'"
+    r'"[^"\\\n\r]*(?:\\(?:\r\n|(?s:.))[^"\\\n\r]*)*"' + r"|'[^'\\\n\r]*(?:\\(?:\r\n|(?s:.))[^'\\\n\r]*)*'"
 )
 """A string in double or single quotes, with escaped line breaks."""
 

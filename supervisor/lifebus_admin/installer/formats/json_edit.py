@@ -34,8 +34,8 @@ _MARK: Final = re.compile(r"( {1,3})(?=[^ \t]|$)")
 # Comments on the rest of a line belong to the item before them.
 _SAME_LINE: Final = {
     "json": re.compile(r""),
-    "jsonc": re.compile(r"(?>[ \t]*(?://[^\n\r]*|/\*(?s:.*?)\*/))*"),
-    "json5": re.compile(r"(?>[ \t]*(?://[^\n\r\u2028\u2029]*|/\*(?s:.*?)\*/))*"),
+    "jsonc": re.compile(r"(?:[ \t]*(?://[^\n\r]*|/\*(?s:.*?)\*/))*"),
+    "json5": re.compile(r"(?:[ \t]*(?://[^\n\r\u2028\u2029]*|/\*(?s:.*?)\*/))*"),
 }
 
 

@@ -33,13 +33,14 @@ class _Everything(dict[str, Any]):
 ALL: Final[Track] = _Everything()
 """Keep the positions of everything below."""
 
-# Possessive and atomic groups throughout: hostile input must not make a match exponential.
+# No two ways lead through the same text, so that hostile input cannot make a match exponential; possessive and atomic
+# groups, which would do as well, match wrongly before Python 3.11.5.
 _BLANK: Final = {
     "json": re.compile(r"[ \t\n\r]*"),
-    "jsonc": re.compile(r"(?>[ \t\n\r]+|//[^\n\r]*|/\*(?s:.*?)\*/)*"),
-    "json5": re.compile(r"(?>[\s\ufeff]+|//[^\n\r\u2028\u2029]*|/\*(?s:.*?)\*/)*"),
+    "jsonc": re.compile(r"[ \t\n\r]*(?:(?://[^\n\r]*|/\*(?s:.*?)\*/)[ \t\n\r]*)*"),
+    "json5": re.compile(r"[\s\ufeff]*(?:(?://[^\n\r\u2028\u2029]*|/\*(?s:.*?)\*/)[\s\ufeff]*)*"),
 }
-_STRING: Final = re.compile(r'"[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+"')
+_STRING: Final = re.compile(r'"[^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*"')
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?P<fraction>\.[0-9]+)?(?P<power>[eE][+-]?[0-9]+)?")
 _WORD: Final = re.compile(r"true|false|null")
 _WORDS: Final = {"true": True, "false": False, "null": None}
