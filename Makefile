@@ -1,15 +1,30 @@
 # Each target does its own set-up: Python 3.11 or newer and make are all it takes.
 PYTHON ?= python3
-VENV := .venv
-BENCH := .venv-bench
+# A Python that is named has environments of its own, such as .venv-3.12.1: what another one has made is never taken.
+ifneq ($(origin PYTHON),file)
+BASE = $(shell $(1) -c 'import sys; print("-%d.%d.%d" % sys.version_info[:3], sys.base_prefix)' 2>/dev/null)
+WANTED := $(call BASE,$(PYTHON))
+$(if $(WANTED),,$(error $(PYTHON) is no Python that runs))
+OF := $(firstword $(WANTED))
+endif
+VENV := .venv$(OF)
+BENCH := .venv-bench$(OF)
+ifneq ($(origin PYTHON),file)
+$(if $(filter-out $(WANTED),$(call BASE,$(VENV)/bin/python)),$(error another Python of this version made $(VENV): remove it))
+endif
 PIP := bin/pip install -qq --disable-pip-version-check
 ARGS ?=
 EFFORT ?= 1
+# What differs between Pythons, and what the libraries do for us: seconds, on each one that is here.
+QUICK := tests/contract tests/conformance tests/transports/framing tests/supervisor/tailing/test_framing.py \
+  tests/transports/processes tests/integration/test_dispatch_workers.py tests/integration/test_command_clients.py \
+  tests/clients/hook tests/clients/test_examples.py tests/cli/test_commands.py tests/cli/test_up_and_config.py \
+  tests/house/test_packaging.py tests/house/test_public_names.py
 # Tests and the processes that they start are read from bytecode; an environment may forbid to write it.
 export PYTHONDONTWRITEBYTECODE :=
 WORKERS := $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 
-.PHONY: demo test torture mutants check bench e2e e2e-all clean
+.PHONY: demo test quick torture mutants check bench e2e e2e-all clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed  ## the bus at work on recorded sessions, e.g. make demo ARGS="--speed 4"
@@ -17,6 +32,11 @@ demo: $(VENV)/.installed  ## the bus at work on recorded sessions, e.g. make dem
 
 test: $(VENV)/.developing  ## every test, e.g. make test ARGS="-k ledger"
 	@$(VENV)/bin/pytest -q -n $(WORKERS) --dist worksteal $(ARGS)
+
+quick: $(VENV)/.developing  ## a part of the tests, the demonstration and, where it is cached, Codex: what .ci/run does on every Python
+	@$(VENV)/bin/pytest -q -n $(WORKERS) --dist worksteal $(QUICK) $(ARGS)
+	@$(VENV)/bin/lifebus demo --check
+	@$(VENV)/bin/python tests/e2e/run.py --cached codex -- -k words_of_a_client
 
 torture: $(VENV)/.developing  ## the fault tests and the properties at length, hours; e.g. make torture EFFORT=0.1 ARGS="-k kill"
 	@LIFEBUS_TORTURE=$(EFFORT) $(VENV)/bin/pytest -q -n auto --dist load $(ARGS)
@@ -41,7 +61,7 @@ e2e-all: $(VENV)/.developing  ## all six harnesses; the first run downloads 2 GB
 	@$(VENV)/bin/python tests/e2e/run.py -- $(ARGS)
 
 clean:  ## everything that the other targets made
-	@rm -rf $(VENV) $(BENCH) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf .venv .venv-* build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python $(BENCH)/bin/python:
