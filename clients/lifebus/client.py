@@ -12,6 +12,7 @@ import zmq
 from msgspec import Struct
 
 from lifebus._internal.connection import Connection
+from lifebus._internal.liveness import while_broker_lives
 from lifebus._internal.outbox import Outbox
 from lifebus._internal.thread_views import SignalsSince, ThreadViews
 from lifebus._internal.view import Position
@@ -140,9 +141,10 @@ class Bus:
         """
         if len(body) > MAX_MESSAGE_BYTES:  # the broker would drop every open request of this connection
             raise InvalidRequest(f"a request may take {MAX_MESSAGE_BYTES} bytes", code="too_large")
-        return await self._connection.ask_encoded(
-            verb, body, timeout=self.timeout * find_verb(verb).timeout_factor + more
-        )
+        timeout = self.timeout * find_verb(verb).timeout_factor + more
+        # Sent once, so that waiting for the next broker would be in vain.
+        ask = partial(self._connection.ask_encoded, verb, body, timeout=timeout)
+        return await while_broker_lives(self._connection.runtime_dir, ask)
 
     async def tick(self, adapter_id: str | None = None, session: str | None = None) -> TickResult:
         """Have the broker examine its harnesses now, and return what it observed (docs/contract.md 2.6).
@@ -352,7 +354,8 @@ async def connect(
     try:
         try:
             # A file may be left by a broker that was killed: only an answer proves that one runs.
-            await connection.ask("ping", Nothing(), Nothing, timeout=timeout)
+            ping = partial(connection.ask, "ping", Nothing(), Nothing, timeout=timeout)
+            await while_broker_lives(directory, ping)
         except DeadlineExceeded:
             raise TransportError(f"the broker at {directory} does not answer", code="no_broker") from None
         yield Bus(connection, client_id, timeout)

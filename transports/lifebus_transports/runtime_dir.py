@@ -14,6 +14,10 @@ from lifebus_contract import LifebusError
 MAX_SOCKET_PATH_BYTES: Final = 107
 """Longest path of a Unix socket on Linux, without its final zero."""
 
+_LOOKS: Final = 3
+_LOOK_S: Final = 0.005
+"""Clients that wait look whether the lock is free, and hold it for some microseconds then: a broker tries again."""
+
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -119,13 +123,10 @@ def hold_lock(path: Path, *, started_at_epoch_s: int | None = None) -> Lock:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     except OSError as fault:
         raise _refusal(f"cannot open {path}: {fault.strerror}", "directory_unusable") from fault
-    try:
-        # flock and not lockf: it belongs to the open file, and closing another descriptor keeps it.
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    if not _take(descriptor):
         holder = _holder(descriptor)
         os.close(descriptor)
-        raise _refusal(f"{path.parent} is held by {holder}; stop it, or use another one", "already_running") from None
+        raise _refusal(f"{path.parent} is held by {holder}; stop it, or use another one", "already_running")
     started = int(time.time()) if started_at_epoch_s is None else started_at_epoch_s
     # The holder's name is for messages alone; whether it is held, only the lock says.
     try:
@@ -153,6 +154,30 @@ def lock_holder(path: Path) -> str | None:
     return None
 
 
+def is_lock_free(path: Path) -> bool:
+    """Whether nobody holds the single-instance lock; False where there is no such file, which says nothing."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        # Shared, so that two who look do not take each other for a broker.
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def broker_of(path: Path) -> str | None:
+    """Return what the last holder of a single-instance lock wrote down of itself, None where that is nothing yet."""
+    try:
+        return path.read_text("utf-8", "replace") or None
+    except OSError:
+        return None
+
+
 def remove_stale_socket(path: Path, lock: Lock) -> None:
     """Remove what a dead broker left at `path`; allowed only to the holder of the lock of that directory.
 
@@ -169,6 +194,20 @@ def remove_stale_socket(path: Path, lock: Lock) -> None:
     if not stat.S_ISSOCK(kind):
         raise _refusal(f"{path} is in the way and no socket; move it away", "not_a_socket")
     path.unlink()
+
+
+def _take(descriptor: int) -> bool:
+    """Take the lock, unless another process holds it for longer than a look at it takes (`is_lock_free`)."""
+    for left in reversed(range(_LOOKS)):
+        try:
+            # flock and not lockf: it belongs to the open file, and closing another descriptor keeps it.
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            if left:
+                time.sleep(_LOOK_S)
+        else:
+            return True
+    return False
 
 
 def _holder(descriptor: int) -> str:

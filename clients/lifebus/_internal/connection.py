@@ -10,10 +10,12 @@ from typing import Final, TypeVar
 import anyio
 import zmq
 
+from lifebus._internal.liveness import while_broker_lives
 from lifebus_contract import BrokerBusy, DeadlineExceeded, LifebusError, TransportError, decode_msgpack, encode_msgpack
 from lifebus_contract.fields import Document
 from lifebus_transports.framing.frames import ANSWER_OK, ANSWER_REFUSED, decode_header, encode_header
 from lifebus_transports.messages.common import RefusalInfo
+from lifebus_transports.messages.verbs import VERBS
 from lifebus_transports.zmq.socket import Message, SocketReader, make_socket, send_now
 
 T = TypeVar("T")
@@ -58,6 +60,7 @@ class Connection:
         Raises:
             DeadlineExceeded: no answer within `timeout` seconds; what became of the request is unknown.
             BrokerBusy: this side's or the broker's queue is full.
+            TransportError: the broker ended before it answered what takes long.
             LifebusError: the broker refused.
         """
         return decode_msgpack(await self.ask_encoded(verb, encode_msgpack(body), timeout=timeout), answer)
@@ -71,7 +74,10 @@ class Connection:
         future = self.post(verb, body)
         try:
             with anyio.fail_after(timeout):
-                return await future
+                if not _takes_long(verb):
+                    return await future
+                # Sent once, and waited for long: whoever answers later, it is not the broker that was asked.
+                return await while_broker_lives(self.runtime_dir, lambda: future, same=True)
         except TimeoutError:
             raise DeadlineExceeded(
                 f"the broker at {self.runtime_dir} did not answer `{verb}` within {timeout:g} s"
@@ -141,6 +147,11 @@ def connected_socket(context: "zmq.Context[zmq.Socket[bytes]]", kind: int, path:
     socket.setsockopt(zmq.RCVHWM, _MAX_PENDING)
     socket.connect(f"ipc://{path}")
     return socket
+
+
+def _takes_long(verb: str) -> bool:
+    known = VERBS.get(verb)
+    return known is not None and known.timeout_factor > 1
 
 
 def _busy(detail: str) -> BrokerBusy:

@@ -4,10 +4,12 @@ import logging
 import os
 import sys
 from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from lifebus.cli.arguments import ConnectionOptions
-from lifebus.cli.terminal import color_wanted
+from lifebus.cli.terminal import color_wanted, say
 
 if TYPE_CHECKING:
     from lifebus.client import Bus
@@ -29,8 +31,16 @@ def configure_logs() -> None:
     configure(LogSettings(level="warning", format="console"), color=color_wanted(sys.stderr))
 
 
-def on_bus(connection: ConnectionOptions, work: "Callable[[Bus], Awaitable[T]]", *, client_id: str = CLIENT_ID) -> T:
-    """Connect, do the work, disconnect, and return what it returned.
+def on_bus(
+    connection: ConnectionOptions,
+    work: "Callable[[Bus], Awaitable[T]]",
+    *,
+    client_id: str = CLIENT_ID,
+    lasting: bool = False,
+) -> T:
+    """Connect, do the work, disconnect, and return what it returned; end within a second where the broker is gone.
+
+    `lasting` work outlives its broker: then it is said that there is none, and when there is one again.
 
     Raises:
         LifebusError: no broker answers, or the work failed.
@@ -38,15 +48,25 @@ def on_bus(connection: ConnectionOptions, work: "Callable[[Bus], Awaitable[T]]",
     # Imported here: `--help` and completions must not wait for the event loop and ZeroMQ.
     import anyio  # noqa: PLC0415
 
+    from lifebus._internal.liveness import across_brokers, while_broker_lives  # noqa: PLC0415
     from lifebus.client import connect  # noqa: PLC0415
+    from lifebus_transports.directories import default_runtime_dir  # noqa: PLC0415
 
     configure_logs()
+    directory = connection.runtime_dir or default_runtime_dir()
 
     async def connected() -> T:
-        async with connect(client_id, runtime_dir=connection.runtime_dir, timeout=connection.seconds) as bus:
-            return await work(bus)
+        async with connect(client_id, runtime_dir=directory, timeout=connection.seconds) as bus:
+            if lasting:
+                return await across_brokers(directory, partial(work, bus), partial(_tell, directory))
+            return await while_broker_lives(directory, partial(work, bus))
 
     return anyio.run(connected)
+
+
+def _tell(directory: Path, gone: bool) -> None:
+    now = "is gone; waiting for another one" if gone else "runs again"
+    say(f"the broker at {directory} {now}", color="yellow" if gone else "dim")
 
 
 def present_settings() -> "Settings":

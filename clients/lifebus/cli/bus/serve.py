@@ -179,7 +179,7 @@ def serve(
             )
         return ExitCode.OK
 
-    return on_bus(connection, work, client_id=run.name_for(command))
+    return on_bus(connection, work, client_id=run.name_for(command), lasting=True)
 
 
 def invoke(*command: Command, run: CommandOptions = DEFAULT_COMMAND) -> ExitCode:

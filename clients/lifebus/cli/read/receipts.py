@@ -250,7 +250,11 @@ def tail(
     if start is None and not follow:
         start = "start"
     keep = predicate(filters, moment)
-    on_bus(connection, lambda bus: _print_all(bus, start, keep, filters, follow=follow, json=connection.json))
+    on_bus(
+        connection,
+        lambda bus: _print_all(bus, start, keep, filters, follow=follow, json=connection.json),
+        lasting=follow,
+    )
     return ExitCode.OK
 
 

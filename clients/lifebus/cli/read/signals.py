@@ -86,7 +86,7 @@ def signals(
         )
         await _print_all(following, follow=follow, json=connection.json)
 
-    on_bus(connection, show)
+    on_bus(connection, show, lasting=follow)
     return ExitCode.OK
 
 

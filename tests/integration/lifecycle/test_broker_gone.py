@@ -1,0 +1,120 @@
+"""A broker that died: whoever waits for it knows within a second, because its lock is free (docs/running.md)."""
+
+import signal
+import time
+from collections.abc import Awaitable, Callable
+
+import anyio
+import pytest
+
+import lifebus
+from lifebus.cli.arguments import ConnectionOptions
+from lifebus.cli.connection import on_bus
+from lifebus_contract import TransportError
+from support.broker_process import broker_process
+from support.command_line import PATIENCE_S, Shell, broker_up
+from support.running import short_directory
+
+SECONDS = 3.0
+"""What a second may take on a machine under load; without a look at the lock it would be a minute and more."""
+
+LONG = "600s"
+
+
+async def read_all(bus: lifebus.Bus) -> None:
+    async for _ in bus.receipts(until_head=True):
+        pass
+
+
+async def consume(bus: lifebus.Bus) -> None:
+    async with bus.consume("mine") as deliveries:
+        async for _ in deliveries:
+            pass
+
+
+WAITING: dict[str, Callable[[lifebus.Bus], Awaitable[object]]] = {
+    "status": lambda bus: bus.status(),
+    "emit": lambda bus: bus.emit(lifebus.make_request("session.started", "codex", session="s")),
+    "verify": lambda bus: bus.verify(),
+    "save": lambda bus: bus.saves.save("SESSION"),
+    "prune": lambda bus: bus.ledger.prune(1),
+    "receipts": read_all,
+    "consume": consume,
+}
+
+
+@pytest.mark.parametrize("what", WAITING)
+async def test_a_command_whose_broker_dies_knows_within_a_second_whatever_it_waits_for(what: str) -> None:
+    with short_directory() as directory:
+        async with broker_process(directory) as broker:
+            took: list[float] = []
+
+            async def die_under(bus: lifebus.Bus) -> None:
+                # Stopped first: the request is under way, and nobody answers it.
+                broker.signal(signal.SIGSTOP)
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(broker.kill)
+                    took.append(time.monotonic())
+                    await WAITING[what](bus)
+
+            options = ConnectionOptions(runtime_dir=broker.runtime_dir, timeout=LONG)
+            with pytest.raises(TransportError) as gone:
+                await anyio.to_thread.run_sync(lambda: on_bus(options, die_under))
+            assert time.monotonic() - took[0] < SECONDS
+    assert gone.value.code == "no_broker"
+
+
+@pytest.mark.parametrize("what", ["save", "prune", "verify"])
+async def test_what_takes_long_was_lost_with_the_broker_that_was_asked_though_another_one_runs(what: str) -> None:
+    with short_directory() as directory:
+        async with (
+            broker_process(directory) as broker,
+            lifebus.connect(runtime_dir=broker.runtime_dir, timeout=600.0) as bus,
+        ):
+            broker.signal(signal.SIGSTOP)
+            async with anyio.create_task_group() as tasks:
+                lost: list[str | None] = []
+
+                async def ask() -> None:
+                    try:
+                        await WAITING[what](bus)
+                    except TransportError as fault:
+                        lost.append(fault.code)
+
+                tasks.start_soon(ask)
+                await broker.kill()
+                async with broker_process(directory):
+                    with anyio.fail_after(SECONDS):
+                        while not lost:  # noqa: ASYNC110  the task raises no event
+                            await anyio.sleep(0.02)
+            assert lost == ["no_broker"]
+
+
+async def test_the_files_of_a_dead_broker_are_no_broker() -> None:
+    with short_directory() as directory:
+        async with broker_process(directory) as broker:
+            await broker.kill()
+        began = time.monotonic()
+        with pytest.raises(TransportError) as gone:
+            async with lifebus.connect(runtime_dir=directory / "run", timeout=2 * SECONDS):
+                pass
+    assert gone.value.code == "no_broker"
+    assert time.monotonic() - began < SECONDS
+
+
+def test_tail_outlives_its_broker_and_says_so() -> None:
+    with short_directory() as directory:
+        shell = Shell(directory)
+        with broker_up(shell) as up, shell.started("tail", "--from", "start", "--json") as tail:
+            shell.call("emit", "session.started", "--adapter", "codex", "--session", "one")
+            assert tail.stdout is not None
+            assert tail.stderr is not None
+            assert b'"one"' in tail.stdout.readline()
+            up.process.kill()
+            assert b"is gone; waiting for another one" in tail.stderr.readline()
+            with broker_up(shell):
+                assert b"runs again" in tail.stderr.readline()
+                shell.call("emit", "session.started", "--adapter", "codex", "--session", "two")
+                assert b'"two"' in tail.stdout.readline()
+                tail.send_signal(signal.SIGINT)
+                assert tail.wait(PATIENCE_S) == 130
