@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from lifebus_broker.ledger.log import LogLine
+from lifebus_broker.ledger.log import LinkedRecord, LogLine
 from lifebus_broker.ledger.sqlite.log import SqliteLog
 from lifebus_broker.ports import Record
 from lifebus_broker.snapshots.state_follower import StateFollower
@@ -33,6 +33,9 @@ class MemoryLog:
             yield line
 
     def records(self, prefix: str) -> Iterator[Record]:
+        return iter(())
+
+    def chain(self, stream: str) -> Iterator[LinkedRecord]:
         return iter(())
 
 

@@ -31,11 +31,10 @@ def _first_fault(log: JsonlLog) -> str:
             pass
         stores = Stores() if base is None else load_base(base)
         bad = first_bad_line(stores, log, log.head)
-        # The last receipt has no successor whose link would contradict it.
-        if bad.position < log.head:
+        if bad is not None:
             return f"position {bad.position}: {bad}"
         for _ in log.records(""):
             pass
     except LifebusError as fault:
         return fault.detail
-    return "every receipt follows from those before it, so the last one, a note or the last line was changed"
+    return "every receipt follows from those before it, so a stream was linked anew, or the last line was changed"

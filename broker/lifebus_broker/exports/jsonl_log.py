@@ -3,7 +3,7 @@
 Before anything else it is read once, to know that it is whole; the lines themselves are checked where they are read.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from hashlib import sha256
@@ -26,7 +26,8 @@ from lifebus_broker.exports.lines import (
     decode_base,
     kind_of,
 )
-from lifebus_broker.ledger.log import LogLine, decode_line
+from lifebus_broker.ledger.log import LinkedRecord, LogLine, decode_line
+from lifebus_broker.ledger.record_batch import record_link
 from lifebus_broker.ports import Record
 from lifebus_contract import InvalidRequest, LifebusError
 
@@ -174,11 +175,43 @@ class JsonlLog:
 
     def records(self, prefix: str) -> Iterator[Record]:
         """Return the kept notes of the streams whose name begins with `prefix`, by stream and number."""
+        return (linked.record for linked in self._linked(lambda name: name.startswith(prefix)))
+
+    def chain(self, stream: str) -> Iterator[LinkedRecord]:
+        """Return the kept notes of one stream with their links (log.LogSource.chain)."""
+        return self._linked(lambda name: name == stream)
+
+    def _linked(self, wanted: Callable[[str], bool]) -> Iterator[LinkedRecord]:
+        """Yield the notes of some streams, each once it is known that its link follows."""
+        stream, number, link = "", 0, b""
+        missing = 0
         for line in self.journal():
-            if isinstance(line, RecordLine) and line.stream.startswith(prefix):
-                with _reading(self._part, f"note {line.number} of `{line.stream[:64]}`"):
-                    body = body_of(line.body)
-                yield Record(line.stream, line.number, line.at_epoch_s, body)
+            if not wanted(line.stream):
+                continue
+            if isinstance(line, StreamLine):
+                self._check_end(stream, number, missing)
+                stream, number, link = line.stream, line.floor, bytes.fromhex(line.link)
+                missing = line.head - line.floor
+                continue
+            if line.stream != stream:
+                raise _damaged(self._part, f"note {line.number} of `{line.stream[:64]}`: it stands in another stream")
+            linked = self._follow(line, number, link)
+            number, link, missing = line.number, linked.link, missing - 1
+            yield linked
+        self._check_end(stream, number, missing)
+
+    def _follow(self, line: RecordLine, number: int, link: bytes) -> LinkedRecord:
+        """Return the next note of a stream, whose note before it has this number and link."""
+        where = f"note {line.number} of `{line.stream[:64]}`"
+        with _reading(self._part, where):
+            body = body_of(line.body)
+        if line.number != number + 1 or record_link(link, line.at_epoch_s, body).hex() != line.link:
+            raise _damaged(self._part, f"{where}: it does not continue the hash chain of its stream")
+        return LinkedRecord(Record(line.stream, line.number, line.at_epoch_s, body), bytes.fromhex(line.link))
+
+    def _check_end(self, stream: str, number: int, missing: int) -> None:
+        if missing:
+            raise _damaged(self._part, f"note {number + 1} of `{stream[:64]}`: the stream does not end as it says")
 
     def _decoded(self, name: str, kind: type[K]) -> Iterator[K]:
         for offset, data in self._section(name):

@@ -67,6 +67,13 @@ def decode_line(data: bytes) -> LogLine:
     return line
 
 
+class LinkedRecord(Struct, frozen=True):
+    """A record of the journal and its link, which stands for every record of its stream up to it."""
+
+    record: "Record"
+    link: bytes
+
+
 class LogSource(Protocol):
     """Somewhere to read a log from.  Every method blocks: run it in a thread.
 
@@ -92,7 +99,18 @@ class LogSource(Protocol):
         ...
 
     def records(self, prefix: str) -> Iterator["Record"]:
-        """Return the kept notes of the streams whose name begins with `prefix`, by stream and number."""
+        """Return the kept notes of the streams whose name begins with `prefix`, by stream and number.
+
+        Each continues the hash chain of its stream, as in `chain`.
+        """
+        ...
+
+    def chain(self, stream: str) -> Iterator[LinkedRecord]:
+        """Return the kept notes of one stream with their links, by number; none where there is no such stream.
+
+        Raises:
+            LifebusError: a note does not continue the hash chain of those before it; its number is named.
+        """
         ...
 
 

@@ -12,12 +12,15 @@ from msgspec import Struct
 from lifebus_broker.canonical_json import canonical, sha256_hex
 from lifebus_broker.ledger.log import LogSource
 from lifebus_broker.ports import Record
-from lifebus_broker.snapshots.cold_boot_error import STEPS, ColdBootError, Step
+from lifebus_broker.snapshots.change_location import locate_change
+from lifebus_broker.snapshots.cold_boot_error import JOURNAL_DAMAGED, STEPS, ColdBootError, Step
 from lifebus_broker.snapshots.compaction_checks import CompactionVerifier, ReadCompaction, VerifiedCompactions
 from lifebus_broker.snapshots.frozen import FrozenMap, thaw
+from lifebus_broker.snapshots.refused_file import RefusedFile
 from lifebus_broker.snapshots.revisions import PinCheck, PinMismatch, check_pins
-from lifebus_broker.snapshots.segment import BadLine, first_bad_line, hash_segment, read_segment
+from lifebus_broker.snapshots.segment import BadLine, hash_segment, read_segment
 from lifebus_broker.snapshots.snapshot import SaveSnapshot, decode_snapshot, encode_snapshot
+from lifebus_broker.snapshots.supplement import Supplement
 from lifebus_broker.state.receipt_view import BrokenLog
 from lifebus_broker.state.stores import StoreDigests, Stores, load_base, pending_of, reduce_event, store_digests
 from lifebus_broker.state.working_set import WorkingSet, compile_working_set, encode_working_set
@@ -27,6 +30,13 @@ _STORES: Final = ("facts_ledger_digest", "unlock_state_digest", "story_state_dig
 
 StoresAt = Callable[[int], Stores]
 """Gives the stores after a position by a shorter way than reading everything before it; the caller may change them."""
+
+
+class KeptFiles(Struct, frozen=True, kw_only=True):
+    """What files hold beside a snapshot: its compactions, to be compared, and its supplement, to name a bad line."""
+
+    compaction: ReadCompaction | None = None
+    supplement: Supplement | RefusedFile | None = None
 
 
 class Booted(Struct, frozen=True, kw_only=True):
@@ -50,19 +60,19 @@ def cold_boot(
     revisions: Iterable[Record],
     *,
     stores_at: StoresAt | None = None,
-    kept: ReadCompaction | None = None,
+    kept: KeptFiles | None = None,
     done: Callable[[Step], None] | None = None,
 ) -> Booted:
     """Rebuild the stores of a snapshot from the log alone, and prove that they are the ones of the snapshot.
 
-    `pins` are those of this environment, `revisions` the records of the stream ``pins``.  `stores_at` shortens the way
-    to a snapshot whose lines begin behind others; without it those are read as well.  `kept` reads compactions from
-    files, to compare them.  `done` is called after each step.  Blocks.
+    `pins` are those of this environment, `revisions` the records of the stream ``pins`` (`pinned_revisions`), which are
+    read only where pins differ.  `stores_at` shortens the way to a snapshot whose lines begin behind others; without it
+    those are read as well.  `kept` is what files hold beside the snapshot.  `done` is called after each step.  Blocks.
 
     Raises:
         ColdBootError: something is not as it was; nothing has changed anywhere.
     """
-    boot = _Boot(snapshot, source, stores_at, CompactionVerifier(snapshot, kept), done or (lambda _: None))
+    boot = _Boot(snapshot, source, stores_at, kept or KeptFiles(), done or (lambda _: None))
     boot.load_snapshot()
     check = boot.compare_pins(pins, revisions)
     boot.load_log()
@@ -97,12 +107,13 @@ class _Boot:
         snapshot: SaveSnapshot,
         source: LogSource,
         stores_at: StoresAt | None,
-        compactions: CompactionVerifier,
+        kept: KeptFiles,
         done: Callable[[Step], None],
     ) -> None:
         self.steps: list[Step] = []
         self._snapshot, self._source, self._restart = snapshot, source, stores_at
-        self._compactions, self._done = compactions, done
+        self._compactions, self._supplement = CompactionVerifier(snapshot, kept.compaction), kept.supplement
+        self._done = done
         self._first, self._last = snapshot.event_log_range
 
     def load_snapshot(self) -> None:
@@ -123,6 +134,9 @@ class _Boot:
             check = check_pins(self._snapshot.pins_snapshot, pins, revisions)
         except PinMismatch as fault:
             raise self._failed(str(fault)) from None
+        # A revision that may be forged authorises nothing (docs/ledger.md G6).
+        except LifebusError as fault:
+            raise ColdBootError(2, None, fault.detail, advice=JOURNAL_DAMAGED) from None
         count = len(check.revisions)
         how = f"{count} revisions lead to today's: {'; '.join(map(str, check.changes))}" if count else "all are today's"
         self._record(how)
@@ -138,8 +152,7 @@ class _Boot:
         if self._first <= floor:
             raise self._failed(f"the log was pruned up to {floor}, so its hash cannot be proved any more", self._first)
         if head < self._last:
-            bad = first_bad_line(self._before(), self._source, self._last)
-            raise self._failed(f"{bad} (the log ends at {head}, and {self._last} was saved)", bad.position)
+            raise self._changed(self._last, f"the log ends at {head}, and {self._last} was saved")
         self._record(f"positions {self._first} to {self._last}; the log holds {floor + 1} to {head}")
 
     def compare_hash(self) -> None:
@@ -151,12 +164,11 @@ class _Boot:
         except BadLine as fault:
             # A bad line behind the range needs no search: it is named as it is.
             within = fault.position <= self._last
-            bad = first_bad_line(self._before(), self._source, fault.position) if within else fault
-            raise self._failed(str(bad), bad.position) from None
-        # The hash says that something differs; a replay says where.
+            failed = self._changed(fault.position) if within else self._failed(str(fault), fault.position)
+            raise failed from None
+        # The hash says that something differs; a replay and the supplement say where.
         if found != self._snapshot.event_log_hash:
-            bad = first_bad_line(self._before(), self._source, self._last)
-            raise self._failed(f"{bad} (its hash is {found[:16]}…)", bad.position)
+            raise self._changed(self._last, f"its hash is {found[:16]}…")
         self._record(f"sha256 {found}")
 
     def initialise(self) -> None:
@@ -241,6 +253,14 @@ class _Boot:
         step = Step(number=len(self.steps) + 1, name=STEPS[len(self.steps)], checked=checked)
         self.steps.append(step)
         self._done(step)
+
+    def _changed(self, through: int, evidence: str = "") -> ColdBootError:
+        """Return the failure that names the first line up to a position that is not what it was."""
+        behind = f" ({evidence})" if evidence else ""
+        found = locate_change(self._before(), self._source, through, self._supplement)
+        if isinstance(found, BadLine):
+            return self._failed(f"{found}{behind}", found.position)
+        return ColdBootError(len(self.steps) + 1, None, f"{found}{behind}", within=(self._first, self._last))
 
     def _failed(self, reason: str, position: int | None = None) -> ColdBootError:
         return ColdBootError(len(self.steps) + 1, position, reason)

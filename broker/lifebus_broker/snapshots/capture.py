@@ -11,6 +11,7 @@ from lifebus_broker.snapshots.compactions.state_cache import boundary
 from lifebus_broker.snapshots.frozen import FrozenMap, thaw
 from lifebus_broker.snapshots.snapshot import SaveSnapshot, SaveType, take_snapshot
 from lifebus_broker.snapshots.state_follower import StateFollower
+from lifebus_broker.snapshots.supplement import Supplement, take_supplement
 from lifebus_broker.state.stores import pending_of, store_digests
 
 RECAPS: Final = {SaveType.SCENE: 0, SaveType.SESSION: SAVED_RECAPS, SaveType.CAMPAIGN: None}
@@ -39,3 +40,12 @@ def capture_snapshot(save_type: SaveType, follower: StateFollower, source: LogSo
         pins=pins,
         compaction_ids=compaction_ids(stores, source, recaps=RECAPS[save_type]),
     )
+
+
+def capture_supplement(snapshot: SaveSnapshot, follower: StateFollower, source: LogSource) -> Supplement:
+    """Return what is kept beside a snapshot that was taken where the follower is; blocks.
+
+    Raises:
+        LifebusError: the log cannot be read, or a revision does not continue the hash chain of the journal.
+    """
+    return take_supplement(snapshot, follower.line_digests(snapshot.event_log_range[0] - 1), source)

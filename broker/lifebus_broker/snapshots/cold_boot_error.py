@@ -31,6 +31,12 @@ _DIFFERENT: Final = (
     "the lines are those that were saved, so the base of pruned ones is damaged or the reducer is another:"
     " restore a backup or an archive, or boot with the version of lifebus that saved"
 )
+JOURNAL_DAMAGED: Final = (
+    "the journal was damaged or changed, so no revision in it is believed: `lifebus ledger verify` may say more;"
+    " restore a backup or an archive"
+)
+"""What to do where the journal cannot be believed."""
+
 _ADVICE: Final = {
     1: "take another snapshot; `lifebus snapshots ls` lists them",
     2: "if the change is meant, write it down: `lifebus boot --revise REASON`",
@@ -53,13 +59,24 @@ class Step(Struct, frozen=True, kw_only=True):
 class ColdBootError(LifebusError):
     """A cold boot ended at `step`, from 1, and changed nothing; the text says why, where, and what to do next.
 
-    `position` is the first bad one in the log, None where the log is not at fault; `reason` the bare reason.
+    `position` is the first bad one in the log; None where the log is not at fault, and where it is known only to lie
+    `within` two positions.  `reason` is the bare reason; `advice` replaces what is advised at that step.
     """
 
     default_failure = FailureClass.STATE_CONFLICT
 
-    def __init__(self, step: int, position: int | None, reason: str) -> None:
+    def __init__(
+        self,
+        step: int,
+        position: int | None,
+        reason: str,
+        *,
+        within: tuple[int, int] | None = None,
+        advice: str | None = None,
+    ) -> None:
         where = "" if position is None else f", position {position}"
-        advice = _ADVICE.get(step, _DIFFERENT)
+        if within is not None:
+            where = f", somewhere in the positions {within[0]} to {within[1]}"
+        advice = advice or _ADVICE.get(step, _DIFFERENT)
         super().__init__(f"step {step} of 12, {STEPS[step - 1]}{where}: {reason}; {advice}", code="cold_boot")
-        self.step, self.position, self.reason = step, position, reason
+        self.step, self.position, self.reason, self.within = step, position, reason, within

@@ -1,6 +1,7 @@
 """The files of snapshots: one each, named after its id; of each type the newest three are kept."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +15,13 @@ from lifebus_broker.snapshots.snapshot import (
     decode_snapshot,
     encode_snapshot,
 )
+from lifebus_broker.snapshots.supplement import (
+    MAX_SUPPLEMENT_BYTES,
+    StreamHead,
+    Supplement,
+    decode_supplement,
+    encode_supplement,
+)
 from lifebus_contract import InvalidRequest
 
 DIRECTORY: Final = "snapshots"
@@ -23,6 +31,7 @@ KEPT: Final = 3
 """How many snapshots of each type are kept."""
 
 _SUFFIX: Final = ".json"
+_SUPPLEMENT: Final = ".supplement"
 _TYPES: Final = tuple(SaveType)
 _NAME: Final = re.compile(r"[0-9a-f]{16}\.json")
 
@@ -53,19 +62,37 @@ class SnapshotFiles:
                 sound.append(found)
         return sorted(sound, key=_newest_first), refused
 
-    def write(self, snapshot: SaveSnapshot) -> bool:
-        """Store a snapshot, durable when this returns, and remove those of its type that are too old.
+    def supplement(self, snapshot: SaveSnapshot) -> Supplement | RefusedFile | None:
+        """Return the supplement of a snapshot, or why its file holds none; None where there is no file."""
+        return read_supplement(self._directory, snapshot)
 
-        Returns False where the same one was kept already, and then writes nothing.
+    def pinned(self, through: int) -> Iterator[StreamHead]:
+        """Yield where the stream of revisions was at each save of the log up to a position."""
+        for snapshot in self.all()[0]:
+            # Snapshots behind the log's end belong to a history that is gone, revisions and all.
+            found = self.supplement(snapshot) if snapshot.timestamp_event_id <= through else None
+            if isinstance(found, Supplement):
+                yield found.revisions
+
+    def write(self, snapshot: SaveSnapshot, supplement: Supplement | None = None) -> bool:
+        """Store a snapshot and its supplement, durable when this returns; remove those of its type that are too old.
+
+        Returns False where the same snapshot was kept already, and then writes nothing.
         """
+        make_directory(self._directory)
+        remove_unfinished(self._directory)
+        # First, so that no snapshot waits for its supplement; a sound one stays, as the journal was intact then.
+        if supplement is not None and not isinstance(self.supplement(snapshot), Supplement):
+            write_file(self._path(snapshot, _SUPPLEMENT), encode_supplement(supplement))
         # Compared with the file, not only by name: a torn file is written again.
         if self.read(snapshot.snapshot_id) == snapshot:
             return False
-        make_directory(self._directory)
-        remove_unfinished(self._directory)
-        write_file(self._directory / f"{snapshot.snapshot_id}{_SUFFIX}", encode_snapshot(snapshot))
+        write_file(self._path(snapshot), encode_snapshot(snapshot))
         self._drop_old(snapshot)
         return True
+
+    def _path(self, snapshot: SaveSnapshot, suffix: str = _SUFFIX) -> Path:
+        return self._directory / f"{snapshot.snapshot_id}{suffix}"
 
     def _drop_old(self, newest: SaveSnapshot) -> None:
         """Remove all but the newest of a type; snapshots ahead of the newest belong to a history that is gone."""
@@ -73,7 +100,11 @@ class SnapshotFiles:
         # Those ahead sort behind all others, and so are removed.
         others.sort(key=lambda one: one.timestamp_event_id > newest.timestamp_event_id)
         for old in others[KEPT - 1 :]:
-            remove_file(self._directory / f"{old.snapshot_id}{_SUFFIX}")
+            remove_file(self._path(old))
+        # Whoever removes a snapshot, and a crash between the two files, leaves a supplement alone.
+        for path in self._directory.glob(f"*{_SUPPLEMENT}"):
+            if not path.with_suffix(_SUFFIX).exists():
+                remove_file(path)
 
 
 def read_snapshot(path: Path) -> SaveSnapshot | RefusedFile | None:
@@ -92,6 +123,18 @@ def _decode(data: bytes) -> SaveSnapshot:
         return decode_snapshot(data)
     except ValueError as fault:
         raise ValueError(f"torn or changed: {fault}") from None
+
+
+def read_supplement(directory: Path, snapshot: SaveSnapshot) -> Supplement | RefusedFile | None:
+    """Return the supplement of a snapshot in a directory, or why its file holds none; None where there is no file."""
+
+    def decode(data: bytes) -> Supplement:
+        found = decode_supplement(data)
+        if found.bytes_hash != snapshot.bytes_hash:
+            raise ValueError("it belongs to another snapshot")
+        return found
+
+    return read_decoded(directory / f"{snapshot.snapshot_id}{_SUPPLEMENT}", MAX_SUPPLEMENT_BYTES, decode)
 
 
 def find_snapshot(files: SnapshotFiles, which: str | None, floor: int = 0) -> SaveSnapshot:

@@ -7,8 +7,10 @@ from typing import Final
 from lifebus_broker.canonical_json import canonical
 from lifebus_broker.ledger.log import LogLine, LogSource, encode_line
 from lifebus_broker.snapshots.frozen import thaw
-from lifebus_broker.snapshots.segment import BadLine, read_segment
+from lifebus_broker.snapshots.refused_file import RefusedFile
+from lifebus_broker.snapshots.segment import BadLine, first_changed_line, read_segment
 from lifebus_broker.snapshots.snapshot import SaveSnapshot
+from lifebus_broker.snapshots.supplement import Supplement
 from lifebus_broker.state.stores import Stores, load_base, pending_of, reduce_event, store_digests
 from lifebus_contract import BrokerBusy, LifebusError
 
@@ -21,11 +23,17 @@ _REPORT_EVERY: Final = 4096
 class LogProof:
     """One pass over a log.  `stores` are those after the last line that followed; `faults` what is wrong, in words."""
 
-    def __init__(self, source: LogSource, snapshots: Iterable[SaveSnapshot] = ()) -> None:
+    def __init__(
+        self,
+        source: LogSource,
+        snapshots: Iterable[SaveSnapshot] = (),
+        supplement: Callable[[SaveSnapshot], Supplement | RefusedFile | None] | None = None,
+    ) -> None:
+        """Replay nothing yet; `supplement` reads what was kept beside a snapshot."""
         self.stores = Stores()
         self.faults: list[str] = []
         self._source = source
-        self._checks = [_SnapshotCheck(one) for one in snapshots]
+        self._checks = [_SnapshotCheck(one, source, supplement or _no_supplement) for one in snapshots]
 
     def run(self, progress: OnProgress) -> None:
         """Apply the base and every line; stop at the first that does not follow.
@@ -72,8 +80,13 @@ class LogProof:
 class _SnapshotCheck:
     """Compares a log, line by line, with what a snapshot says of it."""
 
-    def __init__(self, snapshot: SaveSnapshot) -> None:
-        self._snapshot = snapshot
+    def __init__(
+        self,
+        snapshot: SaveSnapshot,
+        source: LogSource,
+        supplement: Callable[[SaveSnapshot], Supplement | RefusedFile | None],
+    ) -> None:
+        self._snapshot, self._source, self._supplement = snapshot, source, supplement
         self._first, self._last = snapshot.event_log_range
         self._hash = sha256()
         self._wrong: list[str] = []
@@ -89,8 +102,16 @@ class _SnapshotCheck:
         """Yield what is wrong with the snapshot; one of what was pruned, or never reached, cannot be checked."""
         if self._first <= floor < self._last or self._last > reached:
             return
+        if self._wrong and (changed := self._first_changed()) is not None:
+            yield f"snapshot {self._snapshot.snapshot_id}, position {changed.position}: {changed}"
+            return
         for what in self._wrong:
             yield f"snapshot {self._snapshot.snapshot_id}, position {self._last}: its {what} is not what the log says"
+
+    def _first_changed(self) -> BadLine | None:
+        """Return the first line that is another one than at the save, None where that is not known."""
+        found = self._supplement(self._snapshot)
+        return first_changed_line(self._source, found, self._last) if isinstance(found, Supplement) else None
 
     def _compare(self, stores: Stores) -> None:
         snapshot = self._snapshot
@@ -100,3 +121,7 @@ class _SnapshotCheck:
         self._wrong = [name for name, value in sorted(found.items()) if getattr(snapshot, name) != value]
         if canonical(thaw(snapshot.pending_state)) != canonical(pending_of(stores)):
             self._wrong.append("pending_state")
+
+
+def _no_supplement(_: SaveSnapshot) -> None:
+    """Find none."""

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from lifebus_broker.ledger.log import LogLine, LogSource, encode_line
+from lifebus_broker.snapshots.supplement import DIGEST_BYTES, Supplement, line_digest
 from lifebus_broker.state.stores import Stores, reduce_event
 from lifebus_contract import LifebusError
 
@@ -25,7 +26,15 @@ class _Keyed(Struct, frozen=True):
     idempotency_key: str | None
 
 
+class _Scope(Struct, frozen=True):
+    """What of a receipt says which stream it belongs to."""
+
+    adapter_id: str
+    harness_session_id: str | None
+
+
 _KEYED = msgspec.json.Decoder(_Keyed)
+_SCOPE = msgspec.json.Decoder(_Scope)
 
 
 def read_segment(source: LogSource, after: int, through: int) -> Iterator[LogLine]:
@@ -62,10 +71,10 @@ def hash_segment(source: LogSource, after: int, through: int) -> str:
     return hashed.hexdigest()
 
 
-def first_bad_line(stores: Stores, source: LogSource, through: int) -> BadLine:
-    """Return what is wrong with a segment whose hash is not the one it had; `stores` are those before it, and change.
+def first_bad_line(stores: Stores, source: LogSource, through: int) -> BadLine | None:
+    """Return the first line that does not follow from those before it; `stores` are those before all, and change.
 
-    Where every line follows from those before, one that no other builds on was changed: of those it names the last.
+    None where every line follows: then whoever changed one linked anew all that came after it in its stream.
     """
     try:
         for line in read_segment(source, stores.position, through):
@@ -76,7 +85,30 @@ def first_bad_line(stores: Stores, source: LogSource, through: int) -> BadLine:
         return fault
     except LifebusError as fault:
         return BadLine(stores.position + 1, fault.detail)
-    return BadLine(through, "every line follows from those before it, but they are not the ones that were saved")
+    return None
+
+
+def first_changed_line(source: LogSource, supplement: Supplement, through: int) -> BadLine | None:
+    """Return the first line that is another one than at the save, None where each that has a digest is as it was."""
+    digests, size = supplement.digests, DIGEST_BYTES
+    try:
+        for line in read_segment(source, supplement.first - 1, through):
+            at = (line.position - supplement.first) * size
+            if line_digest(encode_line(line)) != digests[at : at + size]:
+                return BadLine(line.position, f"the line{_stream_of(line)} is not the one that was saved")
+    except BadLine as fault:
+        return fault
+    return None
+
+
+def _stream_of(line: LogLine) -> str:
+    """Return in words which stream a line belongs to; nothing where it holds no receipt."""
+    try:
+        scope = _SCOPE.decode(line.receipt)
+    except (msgspec.DecodeError, UnicodeError):
+        return ""
+    session = "receipts without a session" if scope.harness_session_id is None else scope.harness_session_id[:128]
+    return f" of the stream {scope.adapter_id}/{session}"
 
 
 def _check_digest(line: LogLine) -> None:

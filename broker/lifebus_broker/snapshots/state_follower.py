@@ -13,6 +13,7 @@ from lifebus_broker.snapshots.compactions.files import CompactionFiles
 from lifebus_broker.snapshots.compactions.state_cache import CACHE_EVERY, boundary
 from lifebus_broker.snapshots.compactions.state_cache_store import StateCacheStore
 from lifebus_broker.snapshots.refused_file import RefusedFile
+from lifebus_broker.snapshots.supplement import DIGEST_BYTES, MAX_LINES, line_digest
 from lifebus_broker.state.receipt_view import BrokenLog
 from lifebus_broker.state.stores import Stores, load_base, reduce_event
 from lifebus_broker.state.stream_digests import Stream, StreamKey
@@ -158,6 +159,15 @@ class StateFollower:
         """
         return self._hash_after(after).reach(self._source, self.position)
 
+    def line_digests(self, after: int) -> bytes:
+        """Return the digests of the newest lines that `log_hash` reads, one after the other (`supplement.Supplement`).
+
+        They are at hand once the hash is.
+        """
+        running = self._hash_after(after)
+        running.reach(self._source, self.position)
+        return bytes(running.digests)
+
     def hash_batch(self, after: int) -> bool:
         """Hash up to `HASH_BATCH` lines more of what `log_hash` will need; return whether more are missing."""
         hashed = self._hash_after(after)
@@ -200,18 +210,23 @@ class StateFollower:
 
 
 class _LogHash:
-    """The running hash of the lines behind `after`, as far as `through`."""
+    """The running hash of the lines behind `after`, as far as `through`; `digests` are those of the newest lines."""
 
     def __init__(self, after: int) -> None:
         self.through = after
+        self.digests = bytearray()
         self._hash = sha256()
 
     def reach(self, source: LogSource, through: int) -> str:
         """Return the hash up to a position at or behind the last one."""
         # Hashed as the log encodes them, which is also what an export holds.
         for line in source.lines(self.through, through):
-            self._hash.update(encode_line(line))
+            encoded = encode_line(line)
+            self._hash.update(encoded)
+            self.digests += line_digest(encoded)
             self.through = line.position
+        # Bounded: of a log without a limit only the newest lines have digests.
+        del self.digests[: max(0, len(self.digests) - MAX_LINES * DIGEST_BYTES)]
         return self._hash.hexdigest()
 
 

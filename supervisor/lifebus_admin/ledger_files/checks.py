@@ -64,8 +64,9 @@ def check_file(path: Path, state_dir: Path | None = None, progress: Progress | N
     progress("rows, chains, keys, notes", 0, 0)
     faults = _check_rows(path)
     with user_errors(path), SqliteExport(path) as log:
-        snapshots, refused = SnapshotFiles(state_dir / DIRECTORY).all() if state_dir is not None else ([], [])
-        proof = LogProof(log, snapshots)
+        files = None if state_dir is None else SnapshotFiles(state_dir / DIRECTORY)
+        snapshots, refused = ([], []) if files is None else files.all()
+        proof = LogProof(log, snapshots, None if files is None else files.supplement)
         proof.run(lambda done, total: progress("fold", done, total))
         faults += proof.faults
         faults += [f"snapshot file {one.name}: {one.why}" for one in refused]

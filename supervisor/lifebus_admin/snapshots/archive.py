@@ -9,7 +9,7 @@ from lifebus_admin.ledger_files.transfer import export_source
 from lifebus_broker.canonical_json import canonical
 from lifebus_broker.exports.writer import write_export
 from lifebus_broker.snapshots.archive import COMPACTIONS, LEDGER, PINS, SNAPSHOT, Archive, ArchiveWriter, open_archive
-from lifebus_broker.snapshots.boot import Booted, cold_boot
+from lifebus_broker.snapshots.boot import Booted, KeptFiles, cold_boot
 from lifebus_broker.snapshots.capture import capture_snapshot
 from lifebus_broker.snapshots.cold_boot_error import ColdBootError, Step
 from lifebus_broker.snapshots.compactions.compaction import Compaction, decode_compaction, encode_compaction
@@ -18,9 +18,9 @@ from lifebus_broker.snapshots.compactions.policy import build_all
 from lifebus_broker.snapshots.compactions.recap import SessionRecap
 from lifebus_broker.snapshots.compactions.state_cache import StateCache, boundary
 from lifebus_broker.snapshots.frozen import thaw
-from lifebus_broker.snapshots.revisions import REVISIONS
 from lifebus_broker.snapshots.snapshot import SaveSnapshot, SaveType, decode_snapshot, encode_snapshot
 from lifebus_broker.snapshots.state_follower import StateFollower
+from lifebus_broker.snapshots.supplement import pinned_revisions
 from lifebus_broker.state.stores import REDUCER_VERSION
 from lifebus_contract import InvalidRequest
 from lifebus_supervisor.configuration.adapters import configured_adapters
@@ -71,8 +71,8 @@ def boot_campaign(settings: Settings, file: Path, done: Callable[[Step], None] |
     pins = present_pins(configured_adapters(settings))
     log, kept = archive.log(), _ArchivedCompactions(archive)
     # A generator, so that the pins of the snapshot are compared before the file is read for revisions.
-    revisions = (note for note in log.records(REVISIONS))
-    booted = cold_boot(snapshot, log, pins, revisions, kept=kept.find, done=done)
+    revisions = pinned_revisions(log, iter(()))
+    booted = cold_boot(snapshot, log, pins, revisions, kept=KeptFiles(compaction=kept.find), done=done)
     if booted.rebuilt.stale or booted.rebuilt.kept != len(snapshot.compaction_ids):
         raise ColdBootError(12, None, f"{COMPACTIONS} does not hold what follows from the log")
     # Last: the boot names the first bad position, which a wrong hash would not.

@@ -11,10 +11,10 @@ from msgspec import Struct, structs
 from lifebus_admin.ledger_files.files import held_ledger
 from lifebus_admin.snapshots.archive import boot_campaign
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
-from lifebus_broker.snapshots.boot import Booted, cold_boot
+from lifebus_broker.snapshots.boot import Booted, KeptFiles, cold_boot
 from lifebus_broker.snapshots.cold_boot_error import ColdBootError, Step
 from lifebus_broker.snapshots.files import find_snapshot
-from lifebus_broker.snapshots.revisions import REVISIONS, Revision
+from lifebus_broker.snapshots.revisions import Revision
 from lifebus_broker.snapshots.snapshot import SaveSnapshot, encode_snapshot
 from lifebus_broker.state.working_set import encode_working_set
 from lifebus_supervisor.configuration.settings import Settings
@@ -59,9 +59,9 @@ def boot_and_clean(
         snapshot,
         opened.log,
         opened.pins,
-        opened.log.records(REVISIONS),
+        opened.revisions(),
         stores_at=opened.follower.stores_at,
-        kept=opened.compactions.get,
+        kept=KeptFiles(compaction=opened.compactions.get, supplement=opened.snapshots.supplement(snapshot)),
         done=done,
     )
     # Deleted and not rebuilt: a boot changes nothing that somebody else relies on.
@@ -120,7 +120,7 @@ def revise_file(settings: Settings, snapshot_id: str, reason: str) -> ReviseAnsw
     """
     with open_state_directory(settings) as opened:
         snapshot = find_snapshot(opened.snapshots, snapshot_id)
-        revision = plan_revision(snapshot, opened.pins, opened.log.records(REVISIONS), reason)
+        revision = plan_revision(snapshot, opened.pins, opened.revisions(), reason)
     # Planned before the lock is taken, as a broker may run meanwhile; only the write needs it.
     with held_ledger(settings) as path:
         return anyio.run(_write, path, revision)

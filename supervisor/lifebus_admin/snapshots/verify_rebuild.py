@@ -19,7 +19,7 @@ from lifebus_admin.ledger_files.files import ledger_file, regular_file
 from lifebus_broker.exports.jsonl_log import JsonlLog
 from lifebus_broker.exports.lines import HeadLine, RecordLine, StreamLine, TombstoneLine
 from lifebus_broker.exports.writer import ExportSource, write_export
-from lifebus_broker.ledger.log import LogLine, LogSource, encode_line
+from lifebus_broker.ledger.log import LinkedRecord, LogLine, LogSource, encode_line
 from lifebus_broker.ledger.sqlite.errors import user_errors
 from lifebus_broker.ledger.sqlite.log import SqliteLog
 from lifebus_broker.ledger.sqlite.reader import Reader
@@ -28,14 +28,14 @@ from lifebus_broker.ledger.sqlite.transfer.copy import copy_ledger
 from lifebus_broker.ledger.sqlite.transfer.exporter import SqliteExport, finish_pruning
 from lifebus_broker.ledger.sqlite.transfer.importer import build_ledger
 from lifebus_broker.ports import Record
-from lifebus_broker.snapshots.boot import cold_boot
+from lifebus_broker.snapshots.boot import KeptFiles, cold_boot
 from lifebus_broker.snapshots.compactions.files import CompactionFiles
 from lifebus_broker.snapshots.compactions.state_cache import StateCache
-from lifebus_broker.snapshots.files import find_snapshot
+from lifebus_broker.snapshots.files import SnapshotFiles, find_snapshot
 from lifebus_broker.snapshots.frozen import FrozenMap, thaw
-from lifebus_broker.snapshots.revisions import REVISIONS
 from lifebus_broker.snapshots.snapshot import SaveSnapshot
 from lifebus_broker.snapshots.state_follower import StateFollower
+from lifebus_broker.snapshots.supplement import pinned_revisions
 from lifebus_broker.state.stores import REDUCER_VERSION, Stores
 from lifebus_broker.state.working_set import compile_working_set, encode_working_set
 from lifebus_supervisor.configuration.adapters import configured_adapters
@@ -76,8 +76,9 @@ def rebuild(settings: Settings, which: str | None = None) -> RebuildComparison:
     """
     pins = present_pins(configured_adapters(settings))
     path = regular_file(ledger_file(settings))
+    files = snapshot_files(settings)
     with SqliteLog(path) as log:
-        snapshot = find_snapshot(snapshot_files(settings), which, log.floor)
+        snapshot = find_snapshot(files, which, log.floor)
     with tempfile.TemporaryDirectory(prefix=".rebuild-", dir=settings.state_dir) as scratch:
         live, rebuilt = Path(scratch, "live.db"), Path(scratch, "rebuilt.db")
         for file in (live, rebuilt):
@@ -87,20 +88,22 @@ def rebuild(settings: Settings, which: str | None = None) -> RebuildComparison:
             # A copy of one moment: the broker goes on writing.
             copy_ledger(path, live)
             finish_pruning(live)
-            _build(snapshot, pins, live, Path(scratch, "log.jsonl"), rebuilt)
+            _build(snapshot, files, pins, live, rebuilt)
             return _compare(settings, snapshot, pins, live, rebuilt)
 
 
-def _build(snapshot: SaveSnapshot, pins: FrozenMap, live: Path, export: Path, rebuilt: Path) -> None:
+def _build(snapshot: SaveSnapshot, files: SnapshotFiles, pins: FrozenMap, live: Path, rebuilt: Path) -> None:
     """Take the log out of the live ledger, boot the snapshot from that, and write a new ledger of it."""
-    with SqliteExport(live) as source, export.open("wb") as file:
-        # Only the log is taken over; everything else has to follow from it.
-        write_export(_LogAlone(source), REDUCER_VERSION, file.write)
-        revisions = list(source.records(REVISIONS))
+    export = live.with_suffix(".jsonl")
+    with SqliteExport(live) as source:
+        with export.open("wb") as file:
+            # Only the log is taken over; everything else has to follow from it.
+            write_export(_LogAlone(source), REDUCER_VERSION, file.write)
+        log = JsonlLog.open(export)
+        # Refuses before any comparison where the snapshot is not proved by this log.
+        revisions = pinned_revisions(source, files.pinned(log.head))
+        cold_boot(snapshot, log, pins, revisions, kept=KeptFiles(supplement=files.supplement(snapshot)))
         epoch = source.epoch
-    log = JsonlLog.open(export)
-    # Refuses before any comparison where the snapshot is not proved by this log.
-    cold_boot(snapshot, log, pins, revisions)
     build_ledger(log, rebuilt, epoch)
 
 
@@ -185,6 +188,9 @@ class _LogAlone:
         return self._whole.lines(after, through)
 
     def records(self, prefix: str) -> Iterator[Record]:  # noqa: ARG002  as the protocol has it
+        return iter(())
+
+    def chain(self, stream: str) -> Iterator[LinkedRecord]:  # noqa: ARG002  as the protocol has it
         return iter(())
 
     def journal(self) -> Iterator[StreamLine | RecordLine]:

@@ -15,9 +15,10 @@ from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.fan_out import Fanout
 from lifebus_broker.snapshots.files import find_snapshot
 from lifebus_broker.snapshots.frozen import FrozenMap
-from lifebus_broker.snapshots.revisions import REVISIONS, Revision
+from lifebus_broker.snapshots.revisions import Revision
 from lifebus_broker.snapshots.snapshot import SaveType
 from lifebus_broker.snapshots.state_follower import StateFollower
+from lifebus_broker.snapshots.supplement import pinned_revisions
 from lifebus_contract import BrokerBusy, InvalidRequest, LifebusError
 from lifebus_supervisor.api.calls import Call
 from lifebus_supervisor.api.state import Compiled, States, compile_state, state_at_floor
@@ -129,7 +130,8 @@ class SnapshotVerbs:
 
         def plan(_: StateFollower, log: LogSource) -> Revision:
             snapshot = find_snapshot(self._files, body.snapshot_id)
-            return plan_revision(snapshot, pins, log.records(REVISIONS), body.reason)
+            revisions = pinned_revisions(log, self._files.pinned(log.head))
+            return plan_revision(snapshot, pins, revisions, body.reason)
 
         return await write_revision(self._bus.ledger.journal, await self._use(plan))
 

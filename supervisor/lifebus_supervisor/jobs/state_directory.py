@@ -3,15 +3,16 @@
 Works beside a running broker: nothing but snapshots and caches is ever written.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 
 from msgspec import Struct
 
 from lifebus_broker.ledger.factory import open_log
 from lifebus_broker.ledger.log import LedgerLog, LogSource
+from lifebus_broker.ports import Record
 from lifebus_broker.routing.registry import Registry
-from lifebus_broker.snapshots.capture import capture_snapshot
+from lifebus_broker.snapshots.capture import capture_snapshot, capture_supplement
 from lifebus_broker.snapshots.compactions.files import CompactionFiles
 from lifebus_broker.snapshots.compactions.naming import POLICIES
 from lifebus_broker.snapshots.compactions.registry import CompactionRegistry
@@ -22,6 +23,7 @@ from lifebus_broker.snapshots.pins import pins_of
 from lifebus_broker.snapshots.refused_file import RefusedFile
 from lifebus_broker.snapshots.snapshot import SaveSnapshot, SaveType
 from lifebus_broker.snapshots.state_follower import StateFollower
+from lifebus_broker.snapshots.supplement import pinned_revisions
 from lifebus_broker.state.stores import REDUCER_VERSION
 from lifebus_supervisor.configuration.adapters import configured_adapters
 from lifebus_supervisor.configuration.settings import Settings
@@ -36,6 +38,10 @@ class StateDirectory(Struct, frozen=True):
     snapshots: SnapshotFiles
     compactions: CompactionRegistry
     pins: FrozenMap
+
+    def revisions(self) -> Iterator[Record]:
+        """Yield the revisions, each checked against the hash chain and what saves have pinned (`pinned_revisions`)."""
+        return pinned_revisions(self.log, self.snapshots.pinned(self.log.head))
 
 
 class SnapshotSummary(Struct, frozen=True, kw_only=True):
@@ -132,7 +138,7 @@ def take_snapshot(
         OSError: the snapshot cannot be written.
     """
     snapshot = capture_snapshot(save_type, follower, log, pins)
-    new = files.write(snapshot)
+    new = files.write(snapshot, capture_supplement(snapshot, follower, log))
     return SaveAnswer(
         snapshot_id=snapshot.snapshot_id,
         save_type=save_type.value,

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from lifebus_broker.exports.jsonl_log import FileSlice, JsonlLog
 from lifebus_broker.exports.lines import HeadLine, RecordLine, StreamLine, TombstoneLine, text_of
 from lifebus_broker.exports.writer import write_export
-from lifebus_broker.ledger.log import LogLine
+from lifebus_broker.ledger.log import LinkedRecord, LogLine
+from lifebus_broker.ledger.record_batch import record_link
 from lifebus_broker.ports import Record
 from lifebus_contract import InvalidRequest, LifebusError, encode_json
 from support.receipts import receipt
@@ -60,13 +61,22 @@ class Sample:
     def journal(self) -> Iterator[StreamLine | RecordLine]:
         if self.bodies:
             yield StreamLine(floor=3, head=3 + len(self.bodies), link=LINK, stream="cursor/ü")
-        for number, body in enumerate(self.bodies, 4):
-            yield RecordLine(at_epoch_s=9, body=text_of(body), link=LINK, number=number, stream="cursor/ü")
+        for linked in self.chain("cursor/ü"):
+            one = linked.record
+            yield RecordLine(
+                at_epoch_s=9, body=text_of(one.body), link=linked.link.hex(), number=one.number, stream=one.stream
+            )
         yield StreamLine(floor=5, head=5, link=LINK, stream="empty")
 
     def records(self, prefix: str) -> Iterator[Record]:
         if "cursor/ü".startswith(prefix):
-            yield from (Record("cursor/ü", number, 9, body) for number, body in enumerate(self.bodies, 4))
+            yield from (linked.record for linked in self.chain("cursor/ü"))
+
+    def chain(self, stream: str) -> Iterator[LinkedRecord]:
+        link = bytes.fromhex(LINK)
+        for number, body in enumerate(self.bodies if stream == "cursor/ü" else [], 4):
+            link = record_link(link, 9, body)
+            yield LinkedRecord(Record(stream, number, 9, body), link)
 
 
 def exported(source: "Sample | JsonlLog") -> bytes:

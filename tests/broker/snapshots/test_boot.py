@@ -1,6 +1,8 @@
 """Cold boot: twelve steps, pins first, byte-identical stores or a failure that names the first bad position."""
 
+import json
 from collections.abc import Callable
+from hashlib import sha256
 from itertools import zip_longest
 from typing import Any
 
@@ -10,15 +12,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
+from lifebus_broker.ports import NewReceipt
+from lifebus_broker.snapshots.boot import KeptFiles
 from lifebus_broker.snapshots.cold_boot_error import STEPS, ColdBootError
 from lifebus_broker.snapshots.frozen import thaw
+from lifebus_broker.snapshots.refused_file import RefusedFile
 from lifebus_broker.snapshots.snapshot import SaveSnapshot, SaveType, encode_snapshot, take_snapshot
+from lifebus_broker.snapshots.supplement import StreamHead, Supplement
 from lifebus_broker.state.stores import dump_stores, pending_of
 from lifebus_contract import FailureClass, RetryClass
 from support.effort import effort
 from support.histories import SESSIONS, history, lines_of, replayed
-from support.snapshots.logs import PINS, HeldLog, booted, log_of, revised, saved, with_pins
+from support.snapshots.logs import PINS, HeldLog, booted, log_of, revised, saved, supplemented, with_pins
 
+NO_REVISION = StreamHead("0" * 64, 0)
 DIGESTS = ("facts_ledger_digest", "unlock_state_digest", "story_state_digest", "working_set_digest")
 MANY = settings(max_examples=effort(60, 2_000), deadline=None)
 FEW = settings(max_examples=effort(40, 2_000), deadline=None)
@@ -175,17 +182,71 @@ def test_tampering_is_a_hard_failure_that_names_the_first_bad_position(
     )
 
 
+def written_anew(log: HeldLog, entries: list[NewReceipt]) -> None:
+    """Replace the last receipt, links and all."""
+    another = entries[-1]._replace(receipt=structs.replace(entries[-1].receipt, at_epoch_s=1))
+    log.kept = lines_of([*entries[:-1], another])
+
+
 def test_a_last_line_that_was_written_anew_and_is_sound_in_itself_is_named() -> None:
     entries = history(3, 30)
     log = HeldLog(lines_of(entries))
+    snapshot, supplement = saved(log), supplemented(log)
+
+    written_anew(log, entries)
+    with pytest.raises(ColdBootError, match="is not the one that was saved") as failed:
+        booted(snapshot, log, kept=KeptFiles(supplement=supplement))
+
+    assert (failed.value.step, failed.value.position, failed.value.within) == (4, 30, None)
+
+
+@pytest.mark.parametrize(
+    ("kept", "why"),
+    [
+        (None, "nothing beside this snapshot has a digest of each line"),
+        (RefusedFile("a.supplement", "torn"), "a.supplement cannot be used: torn"),
+        (
+            Supplement(bytes_hash="", first=31, digests=b"", revisions=NO_REVISION),
+            "only lines from 31 on have a digest",
+        ),
+    ],
+)
+def test_where_nothing_says_which_line_was_changed_the_range_is_named(
+    kept: Supplement | RefusedFile | None, why: str
+) -> None:
+    entries = history(3, 30)
+    log = HeldLog(lines_of(entries))
     snapshot = saved(log)
-    another = entries[-1]._replace(receipt=structs.replace(entries[-1].receipt, at_epoch_s=1))
 
-    log.kept = lines_of([*entries[:-1], another])
-    with pytest.raises(ColdBootError, match="every line follows") as failed:
+    written_anew(log, entries)
+    with pytest.raises(ColdBootError, match=why) as failed:
+        booted(snapshot, log, kept=KeptFiles(supplement=kept))
+
+    assert (failed.value.step, failed.value.position, failed.value.within) == (4, None, (1, 30))
+    assert "every line follows" in failed.value.detail
+
+
+def test_a_changed_line_is_named_although_the_chain_breaks_only_later() -> None:
+    log = log_of(3, 30)
+    snapshot, supplement = saved(log), supplemented(log)
+    (first, later) = same_stream(log)
+    forged = structs.replace(log.kept[first], receipt=log.kept[first].receipt.replace(b"lfr_", b"lfx_", 1))
+    before = b"\0" * 32
+    log.kept[first] = structs.replace(forged, link=sha256(before + forged.receipt).hexdigest())
+
+    with pytest.raises(ColdBootError) as without:
         booted(snapshot, log)
+    with pytest.raises(ColdBootError) as failed:
+        booted(snapshot, log, kept=KeptFiles(supplement=supplement))
 
-    assert (failed.value.step, failed.value.position) == (4, 30)
+    assert (without.value.position, failed.value.position) == (later + 1, first + 1)
+
+
+def same_stream(log: HeldLog) -> tuple[int, int]:
+    """Return the indices of the first two lines of the stream of the first line."""
+    receipts = [json.loads(line.receipt) for line in log.kept]
+    scopes = [(one["adapter_id"], one["harness_session_id"]) for one in receipts]
+    return 0, scopes.index(scopes[0], 1)
 
 
 def test_another_log_altogether_is_refused_at_its_first_line() -> None:

@@ -15,7 +15,7 @@ from lifebus_broker.canonical_json import canonical
 from lifebus_broker.ledger.log import LogLine, LogSource, encode_line
 from lifebus_broker.ports import NewReceipt
 from lifebus_broker.snapshots import state_follower as follower_module
-from lifebus_broker.snapshots.boot import cold_boot
+from lifebus_broker.snapshots.boot import KeptFiles, cold_boot
 from lifebus_broker.snapshots.capture import capture_snapshot
 from lifebus_broker.snapshots.compactions import state_cache
 from lifebus_broker.snapshots.compactions.compaction import Compaction, Purpose, encode_compaction
@@ -137,7 +137,7 @@ def test_rule_c1_nothing_in_the_package_can_reach_a_writer_of_facts() -> None:
         {"lifebus_broker.routing.bus", "lifebus_broker.routing.router", "lifebus_broker.routing.dispatch"}
     )
     reading = {name for name, _ in inspect.getmembers(LogSource) if not name.startswith("_")}
-    assert reading == {"base", "floor", "head", "lines", "records"}
+    assert reading == {"base", "chain", "floor", "head", "lines", "records"}
 
 
 def test_rule_c2_deleting_all_compactions_and_rebuilding_gives_identical_bytes() -> None:
@@ -163,7 +163,9 @@ def test_deleting_all_compactions_changes_no_save_and_no_boot(tmp_path: Path) ->
         follower.advance()
         snapshots = [capture_snapshot(kind, follower, log, pins) for kind in SaveType]
         for one in snapshots:
-            booted = cold_boot(one, log, pins, (), stores_at=follower.stores_at, kept=registry.get)
+            booted = cold_boot(
+                one, log, pins, (), stores_at=follower.stores_at, kept=KeptFiles(compaction=registry.get)
+            )
             assert dump_stores(booted.stores) == dump_stores(follower.state)
         return [one.canonical_bytes for one in snapshots]
 

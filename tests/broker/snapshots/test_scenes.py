@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from lifebus_broker.snapshots import state_follower as follower_module
+from lifebus_broker.snapshots.boot import KeptFiles
 from lifebus_broker.snapshots.capture import capture_snapshot
 from lifebus_broker.snapshots.cold_boot_error import ColdBootError
 from lifebus_broker.snapshots.compactions import state_cache
@@ -52,7 +53,9 @@ def test_a_scene_boots_from_its_cache_and_without_it_to_the_same_bytes(
     follower.advance()
     snapshot = capture_snapshot(SCENE, follower, log, PINS)
 
-    rebuilt = booted(snapshot, log, stores_at=follower.stores_at, kept=files.read if files else None)
+    rebuilt = booted(
+        snapshot, log, stores_at=follower.stores_at, kept=KeptFiles(compaction=files.read) if files else None
+    )
 
     assert dump_stores(rebuilt.stores) == dump_stores(replayed(log.kept))
     assert rebuilt.rebuilt.kept == int(cached)
@@ -85,11 +88,11 @@ def test_a_session_rebuilds_the_cache_on_its_way(log: HeldLog, tmp_path: Path) -
     files = CompactionFiles(tmp_path, StateCache.policy_id)
     StateFollower(log, files).advance()
     (cache,) = saved(log, SCENE).compaction_ids
-    right = booted(saved(log, SESSION), log, kept=files.read)
+    right = booted(saved(log, SESSION), log, kept=KeptFiles(compaction=files.read))
     (path,) = tmp_path.rglob(f"{cache}.json")
     path.write_bytes(path.read_bytes().replace(b"{", b"{ ", 1))
 
-    stale = booted(saved(log, SESSION), log, kept=files.read)
+    stale = booted(saved(log, SESSION), log, kept=KeptFiles(compaction=files.read))
 
     assert (right.rebuilt.kept, right.rebuilt.stale) == (1, ())
     assert (stale.rebuilt.kept, stale.rebuilt.stale) == (0, (cache,))

@@ -5,17 +5,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lifebus_adapters import ADAPTERS
-from lifebus_broker.ledger.log import LogLine, LogSource
+from lifebus_broker.ledger.log import LinkedRecord, LogLine, LogSource
+from lifebus_broker.ledger.record_batch import record_link
 from lifebus_broker.ports import Record
 from lifebus_broker.snapshots.boot import Booted, cold_boot
-from lifebus_broker.snapshots.capture import capture_snapshot
+from lifebus_broker.snapshots.capture import capture_snapshot, capture_supplement
 from lifebus_broker.snapshots.compactions.naming import POLICIES
 from lifebus_broker.snapshots.frozen import FrozenMap, freeze_map, thaw
 from lifebus_broker.snapshots.pins import pins_of
 from lifebus_broker.snapshots.revisions import REVISIONS, Revision, encode_revision
 from lifebus_broker.snapshots.snapshot import SaveSnapshot, SaveType
 from lifebus_broker.snapshots.state_follower import StateFollower
+from lifebus_broker.snapshots.supplement import Supplement
 from lifebus_broker.state.stores import REDUCER_VERSION, dump_stores
+from lifebus_broker.state.stream_digests import NO_LINK
 from support.histories import history, lines_of, replayed
 
 PINS = pins_of(
@@ -54,6 +57,14 @@ class HeldLog:
         """Return the notes."""
         yield from (note for note in self.written if note.stream.startswith(prefix))
 
+    def chain(self, stream: str) -> Iterator[LinkedRecord]:
+        """Return the notes of one stream with the links that follow."""
+        link = NO_LINK
+        for note in self.written:
+            if note.stream == stream:
+                link = record_link(link, note.at_epoch_s, note.body)
+                yield LinkedRecord(note, link)
+
     def prune(self, floor: int) -> "HeldLog":
         """Return the same log without the lines up to `floor`."""
         stores = replayed(self.kept[:floor])
@@ -70,6 +81,13 @@ def saved(log: LogSource, save_type: SaveType = SaveType.SESSION, pins: FrozenMa
     follower = StateFollower(log)
     follower.advance()
     return capture_snapshot(save_type, follower, log, pins)
+
+
+def supplemented(log: LogSource, save_type: SaveType = SaveType.SESSION) -> Supplement:
+    """Return what a save at the end of a log keeps beside its snapshot."""
+    follower = StateFollower(log)
+    follower.advance()
+    return capture_supplement(capture_snapshot(save_type, follower, log, PINS), follower, log)
 
 
 def booted(snapshot: SaveSnapshot, log: LogSource, **options: Any) -> Booted:

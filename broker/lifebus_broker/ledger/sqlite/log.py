@@ -14,19 +14,17 @@ import msgspec
 from msgspec import Struct
 
 from lifebus_broker.ledger.batching import key_of
-from lifebus_broker.ledger.log import LogLine
+from lifebus_broker.ledger.log import LinkedRecord, LogLine
 from lifebus_broker.ledger.sqlite.checks.stream_heads import read_heads
 from lifebus_broker.ledger.sqlite.checksums import unguarded
 from lifebus_broker.ledger.sqlite.format import require_format
-from lifebus_broker.ledger.sqlite.records import read_page, read_streams
+from lifebus_broker.ledger.sqlite.record_chain import BrokenChain, RecordChain, streams_with_ids
 from lifebus_broker.ledger.sqlite.schema import executor, open_reader
 from lifebus_broker.ports import Record
 from lifebus_broker.state.stream_digests import Stream, StreamKey
 from lifebus_contract import InternalError
 
 _PIECE: Final = 512
-_NOTE_PIECE: Final = 1024
-_NOTE_BYTES: Final = 4 * 1024 * 1024
 _META: Final = "SELECT value FROM meta WHERE key = ?"
 _HEAD: Final = "SELECT coalesce(max(position), (SELECT value FROM meta WHERE key = 'floor')) FROM rows"
 _ROWS: Final = "SELECT position, link, receipt FROM rows WHERE position > ? AND position <= ? ORDER BY position LIMIT ?"
@@ -138,14 +136,28 @@ class SqliteLog:
     def records(self, prefix: str) -> Iterator[Record]:
         """Return the kept records of some streams (log.LogSource.records)."""
         with self._reading():
-            streams = read_streams(self._connection, prefix)
-        for stream in streams:
-            after, head = stream.floor, stream.head
-            while after < head:
+            streams = streams_with_ids(self._connection, prefix)
+        for number, name in streams:
+            yield from (linked.record for linked in self._chain(number, name))
+
+    def chain(self, stream: str) -> Iterator[LinkedRecord]:
+        """Return the kept records of one stream with their links (log.LogSource.chain)."""
+        with self._reading():
+            found = [number for number, name in streams_with_ids(self._connection, stream) if name == stream]
+        for number in found:
+            yield from self._chain(number, stream)
+
+    def _chain(self, number: int, name: str) -> Iterator[LinkedRecord]:
+        records = iter(RecordChain(self._connection, number))
+        while True:
+            try:
                 with self._reading():
-                    page = read_page(self._connection, stream.stream, after, _NOTE_PIECE, _NOTE_BYTES)
-                yield from page.records
-                after = page.records[-1].number if page.records else head
+                    linked = next(records, None)
+            except BrokenChain as fault:
+                raise self._damaged(f"notes `{name[:128]}`: {fault}") from None
+            if linked is None:
+                return
+            yield linked
 
     def _piece(self, after: int, through: int) -> list[LogLine]:
         """Return the next lines, as of one moment."""

@@ -83,7 +83,7 @@ def _boot(settings: "Settings", which: str | None, *, check: bool, json: bool) -
 
 def _plain(fault: LifebusError) -> dict[str, Any]:
     """Return a failed cold boot as plain data."""
-    named = ("step", "position", "reason")
+    named = ("step", "position", "within", "reason")
     return {**{name: getattr(fault, name, None) for name in named}, "detail": fault.detail}
 
 

@@ -4,10 +4,9 @@ from typing import Any, Final
 
 import apsw
 
-from lifebus_broker.ledger.record_batch import record_link
-from lifebus_broker.ledger.sqlite.schema import MISREAD, Execute, executor, snapshot
+from lifebus_broker.ledger.sqlite.record_chain import BrokenChain, RecordChain
+from lifebus_broker.ledger.sqlite.schema import MISREAD, snapshot
 
-_PIECE: Final = 1024
 _ENDS: Final = """
 SELECT stream, head, 'the newest note is not the head' FROM note_streams s
 WHERE coalesce((SELECT max(number) FROM notes n WHERE n.id = s.id), floor) <> head OR floor > head
@@ -22,8 +21,6 @@ SELECT coalesce(s.stream, '?'), coalesce(s.floor + 1, n.first), 'notes are missi
 FROM (SELECT id, count(*) AS kept, sum(length(body)) AS size, min(number) AS first FROM notes GROUP BY id) n
 FULL JOIN note_streams s ON s.id = n.id
 WHERE s.id IS NULL OR coalesce(n.kept, 0) <> s.head - s.floor OR coalesce(n.size, 0) <> s.bytes"""
-_TIP: Final = "SELECT floor, floor_link, head, link FROM note_streams WHERE id = ?"
-_NOTES: Final = "SELECT number, at_epoch_s, body, link FROM notes WHERE id = ? AND number > ? ORDER BY number LIMIT ?"
 
 
 def check_ends(connection: apsw.Connection) -> list[str]:
@@ -36,7 +33,7 @@ def check_records(connection: apsw.Connection) -> list[str]:
     """Return what is wrong with the notes between the ends: missing ones, others' ones, changed ones."""
     with snapshot(connection) as execute:
         streams: list[Any] = execute("SELECT id, stream FROM note_streams ORDER BY id").fetchall()
-    breaks = {stream: _Chain(connection, number).run() for number, stream in streams}
+    breaks = {stream: _first_break(connection, number) for number, stream in streams}
     wrong = [f"notes `{stream[:128]}`: {found}" for stream, found in breaks.items() if found is not None]
     with snapshot(connection) as execute:
         # after the chains: a broken chain explains a wrong sum, and is not reported twice
@@ -44,40 +41,17 @@ def check_records(connection: apsw.Connection) -> list[str]:
     return wrong + _findings([found for found in sums if breaks.get(found[0]) is None])
 
 
-class _Chain:
-    """The links of one stream, followed from its floor."""
-
-    def __init__(self, connection: apsw.Connection, stream: int) -> None:
-        self._connection, self._stream = connection, stream
-        self._through, self._link = -1, b""
-
-    def run(self) -> str | None:
-        """Return the first break of the chain, if there is one."""
-        try:
-            while True:
-                with snapshot(self._connection) as execute:
-                    found, more = self._piece(execute)
-                if found is not None or not more:
-                    return found
-        except MISREAD as fault:
-            return f"note {self._through + 1}: cannot be read ({type(fault).__name__})"
-
-    def _piece(self, execute: Execute) -> tuple[str | None, bool]:
-        """Follow some notes as of one moment; return the first break, and whether more may follow."""
-        floor, floor_link, head, link = execute(_TIP, (self._stream,)).fetchone()
-        if self._through < floor:  # where the stream begins, or what was dropped meanwhile
-            self._through, self._link = floor, floor_link
-        count = 0
-        for number, at, body, stored in executor(self._connection)(_NOTES, (self._stream, self._through, _PIECE)):
-            if number != self._through + 1:
-                return f"note {self._through + 1}: is missing", False
-            if record_link(self._link, at, body) != stored:
-                return f"note {number}: link (hash chain) does not match", False
-            self._through, self._link = number, stored
-            count += 1
-        if count < _PIECE and (self._through, self._link) != (head, link):
-            return f"note {self._through + 1}: the chain does not end as its stream says", False
-        return None, count == _PIECE
+def _first_break(connection: apsw.Connection, stream: int) -> str | None:
+    """Return the first break of the chain of a stream, if there is one."""
+    chain = RecordChain(connection, stream)
+    try:
+        for _ in chain:
+            pass
+    except MISREAD as fault:
+        return f"note {chain.through + 1}: cannot be read ({type(fault).__name__})"
+    except BrokenChain as fault:
+        return str(fault)
+    return None
 
 
 def _findings(found: list[Any]) -> list[str]:
