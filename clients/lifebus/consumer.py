@@ -85,9 +85,12 @@ class Deliveries:
         self._request = request
         self._timeout = timeout
         self._ready: deque[Delivery] = deque()
+        self._settled: set[Position] = set()  # what was acknowledged while the open fetch may hold it once more
         self._pending_fetch: asyncio.Future[bytes] | None = None
+        self._stale: asyncio.Future[bytes] | None = None  # a fetch whose answer is of a broker that is gone
         self._arrived_at = 0.0
         self._lost: ConsumerGap | None = None
+        self._confirmed = True  # whether the newest renewal of the lease was answered
         self._ended = False
 
     def __aiter__(self) -> "Deliveries":
@@ -99,6 +102,8 @@ class Deliveries:
                 raise StopAsyncIteration
             if self._lost is not None:
                 await self._skip_gap(self._lost)
+            if not self._confirmed:  # a broker that was restarted meanwhile knows nothing of what waits here
+                await self._retry(self.attach)
             if self._ready and time.monotonic() < self._arrived_at + self._request.settings.ack_wait_ms / 1000:
                 return self._ready.popleft()  # after that the broker has handed them out again
             await self._fetch()
@@ -127,6 +132,7 @@ class Deliveries:
         """
         for epoch, positions in _by_message(deliveries):
             await self._settle("ack", Ack(cursor=self._request.cursor, epoch=epoch, positions=positions))
+            self._drop({Position(epoch, position) for position in positions})
 
     async def nack(self, deliveries: Iterable[Delivery | Position], delay: float | None = None) -> None:
         """Ask to have these again, after a delay in seconds, or the usual growing pause.
@@ -165,18 +171,32 @@ class Deliveries:
         """Become the connection that consumes, or renew the lease; wait so many seconds for the answer.
 
         A broker that knows of no fetch was restarted and will never answer ours, which was sent before this request.
+        One that has nothing in flight either was restarted, or gave it to somebody else, or was reset: what waits here
+        to be returned comes again from there, and may be settled already.
 
         Raises:
             LifebusError: the broker refused, or did not answer.
         """
         pending = self._pending_fetch
-        info = await self._connection.ask("consume", self._request, ConsumerInfo, timeout=seconds or self._timeout)
-        if pending is not None and not info.fetching and not pending.done():
+        try:
+            info = await self._connection.ask("consume", self._request, ConsumerInfo, timeout=seconds or self._timeout)
+        except LifebusError:
+            self._confirmed = False
+            raise
+        self._confirmed = True
+        if info.fetching:
+            return
+        if not info.in_flight:
+            self._ready.clear()
+            self._stale = pending
+        if pending is not None and not pending.done():
             pending.set_exception(DeadlineExceeded("the broker was restarted"))
 
     async def _fetch(self) -> None:
         answer = await self._retry(self._fetch_once)
-        self._ready = deque(Delivery(self, answer.epoch, found) for found in answer.deliveries)
+        come = (Delivery(self, answer.epoch, found) for found in answer.deliveries)
+        # Handed out once more before its acknowledgement, and read only now.
+        self._ready = deque(one for one in come if one.cursor not in self._settled)
         self._lost = answer.lost
 
     async def _fetch_once(self) -> FetchAnswer:
@@ -186,6 +206,7 @@ class Deliveries:
             limit = min(self._request.settings.max_in_flight, _MOST)
             body = Fetch(cursor=self._request.cursor, limit=limit, wait_ms=_FETCH_MS)
             self._pending_fetch = self._connection.post("fetch", encode_msgpack(body))
+            self._settled.clear()  # the broker knows of these before it answers this fetch
             self._pending_fetch.add_done_callback(self._note_arrival)
         pending = self._pending_fetch
         try:
@@ -198,7 +219,15 @@ class Deliveries:
                 raise DeadlineExceeded("no answer to `fetch`") from None
             raise
         self._pending_fetch = None
+        if pending is self._stale:
+            raise DeadlineExceeded("the broker was restarted after it answered `fetch`")
         return decode_msgpack(raw, FetchAnswer)
+
+    def _drop(self, settled: set[Position]) -> None:
+        """Forget what was acknowledged wherever it waits to be returned: an earlier try of it may have been meant."""
+        self._ready = deque(one for one in self._ready if one.cursor not in settled)
+        if self._pending_fetch is not None:
+            self._settled |= settled
 
     def _note_arrival(self, pending: "asyncio.Future[bytes]") -> None:
         self._arrived_at = time.monotonic()

@@ -1,6 +1,7 @@
 """One named consumer: receipts come from the ledger, acknowledgements go to the journal (docs/consuming.md)."""
 
 from collections.abc import Callable, Collection, Sequence
+from typing import TypeAlias
 
 import anyio
 import msgspec
@@ -17,6 +18,10 @@ from lifebus_contract import StateConflict
 from lifebus_contract.consumers import ConsumerGap, ConsumerInfo, ConsumerSettings, DeadLetter
 
 _log = structlog.get_logger("lifebus.consumers")
+
+
+_Items: TypeAlias = list[tuple[StoredReceipt, int]]
+"""Receipts, each with the number of its try."""
 
 
 class FetchResult(Struct, frozen=True):
@@ -54,7 +59,11 @@ class Consumer:
     async def fetch(self, limit: int, wait_s: float) -> FetchResult:
         """Return up to `limit` receipts as soon as there are any, nothing after `wait_s` seconds.
 
-        A later fetch ends an earlier one that still waits.
+        That they are handed out is durable then: the number of a try grows over restarts, too.  A later fetch ends an
+        earlier one that still waits.
+
+        Raises:
+            LifebusError: it cannot be made durable now; nothing was handed out.
         """
         # Only the newest turn may deliver: whoever fetches again, seeks or leaves takes the turn from a waiting fetch.
         turn, end = self._take_turn(), self._now() + wait_s
@@ -229,12 +238,32 @@ class Consumer:
         if room > 0 and turn == self._turn and deliveries.scanned < self._ledger.head:
             new, more = await self._deliver_new(turn, room)
             items += new
+        if items:
+            items = await self._recorded(turn, deliveries, items)
+        else:
+            self.log.save_soon()  # nobody waits: what a crash loses here is looked at again
         if turn != self._turn:  # after every await: the turn may have been taken meanwhile
             return FetchResult(deliveries.epoch), False
-        self.log.save_soon()  # nobody waits: what a crash loses here is delivered again
         return FetchResult(deliveries.epoch, tuple(items)), more
 
-    async def _deliver_new(self, turn: int, room: int) -> tuple[list[tuple[StoredReceipt, int]], bool]:
+    async def _recorded(self, turn: int, deliveries: DeliveryState, items: _Items) -> _Items:
+        """Return what may leave now that its tries are durable; what may not is due again, as if never handed out.
+
+        A broker that forgot what it handed out would hand it out again unmarked, even after an acknowledgement, which
+        it would take for one of nothing.
+        """
+        try:
+            await self.log.saved()
+        except BaseException:
+            deliveries.withdraw((one.position, attempt) for one, attempt in items)
+            raise
+        if turn != self._turn:
+            deliveries.withdraw((one.position, attempt) for one, attempt in items)
+            return []
+        # An earlier try may have been settled or refused while this one was written.
+        return [(one, attempt) for one, attempt in items if deliveries.is_in_flight(one.position)]
+
+    async def _deliver_new(self, turn: int, room: int) -> tuple[_Items, bool]:
         """Deliver receipts for the first time."""
         deliveries = self.deliveries
         page = await self._ledger.read(query_after(deliveries.settings, deliveries.scanned, room))
@@ -246,7 +275,7 @@ class Consumer:
         deliveries.scan_to(page.next)
         return items, not page.complete
 
-    async def _redeliver(self, turn: int, limit: int) -> list[tuple[StoredReceipt, int]]:
+    async def _redeliver(self, turn: int, limit: int) -> _Items:
         """Deliver what is due once more."""
         due = self.deliveries.due(self._now(), limit)
         if not due:
@@ -255,7 +284,8 @@ class Consumer:
         if turn != self._turn:
             return []
         now = self._now()
-        return [(one, self.deliveries.deliver(one.position, now)) for one in stored]
+        still_due = set(self.deliveries.due(now, limit))  # not what was settled during the read
+        return [(one, self.deliveries.deliver(one.position, now)) for one in stored if one.position in still_due]
 
     async def _dead_letter(self, turn: int) -> None:
         """Turn receipts that were tried too often into dead letters, saved in one write with the progress."""
@@ -265,7 +295,10 @@ class Consumer:
         found = {one.position: one.receipt for one in await self._read_at(exhausted)}
         if turn != self._turn:
             return
+        settled = {*exhausted}.difference(self.deliveries.exhausted())  # during the read
         for position in exhausted:
+            if position in settled:
+                continue
             tries = self.deliveries.give_up(position)
             dead_letter = DeadLetter(
                 epoch=self.deliveries.epoch, position=position, tries=tries, receipt=found.get(position)

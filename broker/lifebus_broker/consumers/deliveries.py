@@ -133,6 +133,19 @@ class DeliveryState:
                 self._tries[position] -= 1
                 self._changed.add(position)
 
+    def is_in_flight(self, position: int) -> bool:
+        """Whether the consumer holds a receipt now."""
+        return position in self._in_flight
+
+    def withdraw(self, tries: Iterable[tuple[int, int]]) -> None:
+        """Take back deliveries that never left, each a position and the number of its try: due, and not tried."""
+        for position, attempt in tries:
+            if self._tries.get(position) == attempt:
+                self._in_flight.pop(position, None)
+                self._due.setdefault(position, 0.0)
+                self._tries[position] -= 1
+                self._changed.add(position)
+
     def give_up(self, position: int) -> int:
         """Stop trying a receipt, and return how often it was tried."""
         tries = self._tries[position]

@@ -1,8 +1,10 @@
 """A named consumer at work when the journal refuses, and how little of the ledger it looks at."""
 
+import asyncio
 import itertools
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import anyio
 import pytest
 
 from lifebus_broker.consumers import table as consumer_table
+from lifebus_broker.consumers.consumer import Consumer, FetchResult
 from lifebus_broker.consumers.table import ConsumerTable
 from lifebus_broker.ledger.refusals import DISK_FULL
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
@@ -17,32 +20,49 @@ from lifebus_broker.ports import Journal, NewRecord, Page, Query, Record, Refusa
 from lifebus_contract import BrokerBusy, LifebusError
 from lifebus_contract.consumers import ConsumerInfo, ConsumerSettings
 from support.contract_suites.journal_suite import noted
+from support.integration.following import until
 from support.receipts import entry, recorded
 
 
 class RefusingJournal:
-    """A journal that refuses while it is `full`, at once or when the write would have been done."""
+    """A journal that refuses while it is `full`, at once or when the write would have been done; it may be slow.
+
+    A `slow` one takes nothing before `release`, and sets `asked`.
+    """
 
     def __init__(self, journal: Journal) -> None:
-        self.full = self.late = False
+        self.full = self.late = self.slow = False
+        self.asked = anyio.Event()
+        self._kept: list[Callable[[], object]] = []
         self._journal = journal
         self.read, self.streams, self.drop = journal.read, journal.streams, journal.drop
 
     def append(self, notes: Sequence[NewRecord], done: Callable[[list[Record] | Refusal], None]) -> Refusal | None:
+        if self.slow:
+            self._kept.append(partial(self._journal.append, notes, done))
+            self.asked.set()
+            return None
         if not self.full:
             return self._journal.append(notes, done)
         if not self.late:
             return DISK_FULL
         return self._journal.append([], lambda _: done(DISK_FULL))
 
+    def release(self) -> None:
+        """Take what was held back, and be quick again."""
+        self.slow = False
+        for take in self._kept:
+            take()
+
 
 class CountingLedger(SqliteLedger):
-    """Counts the questions; its journal may refuse."""
+    """Counts the questions; its journal may refuse.  `reading` has a read wait until it is set."""
 
     def __init__(self, *parts: Any) -> None:
         super().__init__(*parts)
         self.questions: list[Query] = []
         self.refusing = RefusingJournal(super().journal)
+        self.reading: anyio.Event | None = None
 
     @property
     def journal(self) -> Journal:
@@ -50,7 +70,10 @@ class CountingLedger(SqliteLedger):
 
     async def read(self, query: Query) -> Page:
         self.questions.append(query)
-        return await super().read(query)
+        page = await super().read(query)
+        if self.reading is not None:
+            await self.reading.wait()
+        return page
 
 
 @asynccontextmanager
@@ -75,11 +98,13 @@ async def test_what_the_journal_refused_is_never_missed_by_what_it_took_later(tm
             table = ConsumerTable(ledger, tasks, itertools.count().__next__)
             settings = ConsumerSettings(max_in_flight=2, ack_wait_ms=3_600_000)
             consumer = await table.open("n", settings, client_id="c", epoch=None, after=0)
-            ledger.refusing.full, ledger.refusing.late = True, late
             result = await consumer.fetch(2, 0)
             assert [one.position for one, _ in result.items] == [1, 2]
+            ledger.refusing.full, ledger.refusing.late = True, late
             with pytest.raises(LifebusError, match="full"):
                 await consumer.acknowledge(ledger.epoch, [2], 0)
+            with pytest.raises(LifebusError, match="full"):
+                await consumer.fetch(2, 0)
             ledger.refusing.full = False
             assert (await reloaded(ledger)).position == 0
             result = await consumer.fetch(2, 0)
@@ -87,6 +112,71 @@ async def test_what_the_journal_refused_is_never_missed_by_what_it_took_later(tm
             await consumer.acknowledge(ledger.epoch, [3], 0)
             after = await reloaded(ledger)
             assert (after.position, after.scanned, after.open) == (0, 3, 1), "position 1 is still to be done"
+
+
+@asynccontextmanager
+async def consuming(directory: Path) -> AsyncIterator[tuple[CountingLedger, Consumer]]:
+    """A consumer of six receipts that is given two at a time."""
+    async with counting_ledger(directory) as ledger, anyio.create_task_group() as tasks:
+        await recorded(ledger, [entry(number) for number in range(6)])
+        table = ConsumerTable(ledger, tasks, itertools.count().__next__)
+        settings = ConsumerSettings(max_in_flight=2, ack_wait_ms=3_600_000)
+        yield ledger, await table.open("n", settings, client_id="c", epoch=None, after=0)
+
+
+def tries(result: FetchResult) -> list[tuple[int, int]]:
+    """Return position and number of the try of each receipt."""
+    return [(one.position, attempt) for one, attempt in result.items]
+
+
+async def test_nothing_leaves_before_it_is_durable_that_it_was_handed_out(tmp_path: Path) -> None:
+    async with consuming(tmp_path) as (ledger, consumer):
+        ledger.refusing.slow = True
+        fetching = asyncio.ensure_future(consumer.fetch(2, 0))
+        await ledger.refusing.asked.wait()
+        assert not fetching.done()
+        assert (await reloaded(ledger)).open == 0
+        ledger.refusing.release()
+        assert tries(await fetching) == [(1, 1), (2, 1)]
+        assert (await reloaded(ledger)).open == 2
+
+
+async def test_what_could_not_leave_was_not_tried(tmp_path: Path) -> None:
+    async with consuming(tmp_path) as (ledger, consumer):
+        ledger.refusing.full = True
+        for _try in range(2):
+            with pytest.raises(LifebusError, match="full"):
+                await consumer.fetch(2, 0)
+        ledger.refusing.full, ledger.refusing.slow = False, True
+        overtaken = asyncio.ensure_future(consumer.fetch(2, 0))
+        await ledger.refusing.asked.wait()
+        newer = asyncio.ensure_future(consumer.fetch(2, 0))
+        await asyncio.sleep(0)
+        ledger.refusing.release()
+        assert tries(await overtaken) == []
+        assert tries(await newer) == [(1, 1), (2, 1)]
+
+
+async def test_what_is_settled_while_it_is_about_to_come_again_does_not_come(tmp_path: Path) -> None:
+    async with consuming(tmp_path) as (ledger, consumer):
+        assert tries(await consumer.fetch(2, 0)) == [(1, 1), (2, 1)]
+        consumer.nack(ledger.epoch, [1, 2], 0)
+        ledger.reading = anyio.Event()
+        asked = len(ledger.questions)
+        fetching = asyncio.ensure_future(consumer.fetch(1, 0))
+        await until(lambda: len(ledger.questions) > asked)
+        await consumer.acknowledge(ledger.epoch, [1], 0)  # during the read
+        ledger.reading.set()
+        assert tries(await fetching) == [(3, 1)]
+        ledger.refusing.slow = True
+        fetching = asyncio.ensure_future(consumer.fetch(1, 0))
+        await ledger.refusing.asked.wait()
+        settling = asyncio.ensure_future(consumer.acknowledge(ledger.epoch, [2], 0))  # during the write
+        await asyncio.sleep(0)
+        ledger.refusing.release()
+        assert tries(await fetching) == []
+        assert await settling == 1
+        assert (await reloaded(ledger)).position == 2
 
 
 async def test_a_fetch_asks_for_what_came_since_the_last_one_only(tmp_path: Path) -> None:

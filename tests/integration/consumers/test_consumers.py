@@ -1,19 +1,22 @@
 """Named consumers: each receipt at least once, until it is acknowledged; no loss without a word (docs/consuming.md)."""
 
 import asyncio
+from contextlib import AsyncExitStack
+from functools import partial
 
 import pytest
 
 import lifebus
-from lifebus import ConsumerSettings, Deliveries
+from lifebus import ConsumerSettings, Deliveries, consumer
 from lifebus_contract import InvalidRequest, StateConflict
 from lifebus_contract.codec import decode_receipt
 from lifebus_contract.consumers import MAX_TRIES
 from lifebus_supervisor.api import consumers
 from lifebus_supervisor.daemon.composition import Daemon
+from support.broker_process import broker_process
 from support.integration.consuming import emitted, nothing_comes, places, standing, take
 from support.integration.following import until
-from support.running import connected, running_bus, short_directory
+from support.running import connected, running_bus, short_directory, until_answered
 
 QUICK = ConsumerSettings(retry_ms=1)
 
@@ -245,6 +248,61 @@ async def test_a_consumer_lives_through_a_restart_of_the_broker_and_acknowledges
             await emitted(bus, 2)
             await consumer
     assert seen == [(1, 1), (2, 1), (3, 1), (4, 1)]
+
+
+async def test_what_waits_to_be_returned_when_the_broker_dies_comes_again_from_the_next_one_and_is_marked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(consumer, "_REFRESH_S", 0.02)
+    with short_directory() as directory:
+        async with broker_process(directory) as broker, lifebus.connect("c", runtime_dir=broker.runtime_dir) as bus:
+            await emitted(bus, 3)
+            async with bus.consume("n", since="start") as deliveries:
+                (first,) = await take(deliveries, 1)
+                assert deliveries.ready == 2
+                await broker.kill()
+                async with broker_process(directory):
+                    await first.ack()
+                    again = await take(deliveries, 2)
+                    assert places(again) == [(2, 2), (3, 2)]
+                    await deliveries.ack(again)
+                    assert (await standing(bus)).position == 3
+
+
+async def test_what_a_broker_answered_before_it_died_is_not_returned_after_its_death(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(consumer, "_REFRESH_S", 0.02)
+    async with AsyncExitStack() as opened:
+        directory = opened.enter_context(short_directory())
+        broker = await opened.enter_async_context(broker_process(directory))
+        bus = await opened.enter_async_context(lifebus.connect("c", runtime_dir=broker.runtime_dir))
+        deliveries = await opened.enter_async_context(bus.consume("n", since="start"))
+        await nothing_comes(deliveries)  # a fetch waits at the broker
+        await emitted(bus, 2)
+        await until(lambda: deliveries.unseen == (1, 2))
+        await broker.kill()
+        await opened.enter_async_context(broker_process(directory))
+        await until_answered(partial(standing, bus), lambda info: info.attached)
+        assert places(await take(deliveries, 2)) == [(1, 2), (2, 2)]
+
+
+async def test_what_was_settled_by_an_earlier_try_is_not_returned_once_more() -> None:
+    async with running_bus() as daemon, connected(daemon) as bus:
+        await emitted(bus, 3)
+        async with bus.consume("n", QUICK, since="start") as deliveries:
+            one, two, three = await take(deliveries, 3)
+            for held in (one, two):
+                await held.nack(delay=0)
+            assert places(await take(deliveries, 1)) == [(1, 2)]
+            assert deliveries.ready == 1
+            await deliveries.ack([one, two])
+            await nothing_comes(deliveries)  # its fetch stays at the broker, and is answered while nobody reads
+            await three.nack(delay=0)
+            await until(lambda: deliveries.unseen == (3,))
+            await three.ack()
+            await nothing_comes(deliveries)
+            assert (await standing(bus)).open == 0
 
 
 async def test_a_fetch_waits_for_what_comes_and_not_for_what_is_not_for_it() -> None:
