@@ -1,6 +1,7 @@
-"""``python -P -m lifebus.observer ADAPTER ORIGIN RUNTIME_DIR PID``: started by the proxy, never by people.
+"""``python -P -m lifebus.observer ORIGIN NUMBER ADAPTER RUNTIME_DIR PID STARTED``: started by the proxy alone.
 
-Descriptor 3 is the proxy's shared memory, 4 the pipe of records (lifebus.proxy.shared_memory).
+NUMBER counts the observers of this run from 1; PID and STARTED say which process the app-server is.  Descriptor 3 is
+the proxy's shared memory, 4 the pipe of records (lifebus.proxy.shared_memory).
 """
 
 import os
@@ -11,8 +12,9 @@ _NICENESS = 10
 """Observing has time; the harness does not."""
 
 
-def main(adapter: str, origin: str, runtime_dir: str, pid: str) -> None:
+def main(arguments: list[str]) -> None:
     """Observe until the proxy has ended."""
+    origin, number, adapter, runtime_dir, pid, started = arguments
     os.closerange(_RECORDS + 1, os.sysconf("SC_OPEN_MAX"))  # or a pipe that the client gave its server never ends
     os.nice(_NICENESS)
     from pathlib import Path  # noqa: PLC0415  after the descriptors are closed and we are out of the way
@@ -24,14 +26,16 @@ def main(adapter: str, origin: str, runtime_dir: str, pid: str) -> None:
     from lifebus.observer.sender import ObservedRun  # noqa: PLC0415
     from lifebus_transports.directories import default_runtime_dir  # noqa: PLC0415
     from lifebus_transports.messages.signals import ObservedProcess  # noqa: PLC0415
-    from lifebus_transports.processes.identity import identify  # noqa: PLC0415
+    from lifebus_transports.processes.identity import identify, started_as  # noqa: PLC0415
 
-    found = identify(int(pid))
+    # It may be gone by now, and is reported all the same: the proxy has asked the kernel while it was there.
+    found = started_as(int(pid), started) or identify(int(pid))
     process = ObservedProcess(pid=found.pid, started=found.started) if found else None
     place = Path(runtime_dir).absolute() if runtime_dir else default_runtime_dir()
     os.chdir("/")  # or the directory that the client started in could not be unmounted
-    anyio.run(observe, Recording(_MEMORY, _RECORDS), ObservedRun(adapter, origin, process), place)
+    recording = Recording(_MEMORY, _RECORDS, is_first=number == "1")
+    anyio.run(observe, recording, ObservedRun(adapter, origin, process), place)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(sys.argv[1:])

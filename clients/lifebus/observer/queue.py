@@ -5,6 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from lifebus.observer.recording import Positions
 from lifebus_contract import encode_msgpack
 from lifebus_transports.messages.signals import Observation, ObservedLoss, ObservedSignal
 
@@ -28,23 +29,50 @@ class ObservationBatch(Struct, frozen=True):
     observations: tuple[Observation, ...]
 
 
+class _Entry(Struct, frozen=True):
+    """An observation that waits: its size here, what is lost with it, and how far all is read once it is sent."""
+
+    observation: Observation
+    size: int
+    loss: ObservedLoss
+    read: Positions | None
+
+
 class ObservationQueue:
-    """Observations that wait, and the batch that is under way."""
+    """Observations that wait, and the batch that is under way.
+
+    `read` is how far the reader is, in bytes of both directions.
+    """
 
     def __init__(self) -> None:
-        self._waiting: deque[tuple[Observation, int]] = deque()
+        self.read: Positions = (0, 0)
+        self._reported: Positions = (0, 0)
+        self._waiting: deque[_Entry] = deque()
         self._bytes = 0
         self._through = 0
-        self._batch: ObservationBatch | None = None
+        self._sent: tuple[_Entry, ...] = ()
 
     def __len__(self) -> int:
-        return len(self._waiting) + (len(self._batch.observations) if self._batch else 0)
+        return len(self._waiting) + len(self._sent)
 
-    def add(self, observation: Observation) -> None:
-        """Queue one more; where the queue is full, signals are dropped first, and then everything."""
-        size = _size_of(observation)
-        self._waiting.append((observation, size))
-        self._bytes += size
+    @property
+    def reported(self) -> Positions:
+        """Return how far everything is durable with the broker, in bytes of both directions."""
+        return self._reported if len(self) else self.read
+
+    def begin(self, at: Positions) -> None:
+        """Begin to read at these positions: what came before was reported by another observer."""
+        self.read = self._reported = at
+
+    def add(self, observation: Observation, loss: ObservedLoss | None = None, *, read: Positions | None = None) -> None:
+        """Queue one more; where the queue is full, signals are dropped first, and then everything.
+
+        `loss` is what is lost with it: by the first observation of a message the whole message, by all others nothing.
+        `read` is how far everything is reported once this is.
+        """
+        if isinstance(observation, ObservedLoss):
+            loss = observation
+        self._append(_Entry(observation, _size_of(observation), loss or _NOTHING, read))
         if self._is_full(1):
             self._drop(keep_facts=True)
             # It was mostly facts: everything is dropped, or the queue would be full again at once.
@@ -53,57 +81,49 @@ class ObservationQueue:
 
     def batch(self) -> ObservationBatch | None:
         """Return the batch to send: the one under way until it is acknowledged, then the next; None without any."""
-        if self._batch is None and self._waiting:
-            taken: list[Observation] = []
+        if not self._sent:
+            taken: list[_Entry] = []
             size = 0
             while self._waiting and len(taken) < _BATCH_COUNT:
-                size += self._waiting[0][1]
+                size += self._waiting[0].size
                 if taken and size > _BATCH_BYTES:
                     break
-                taken.append(self._take())
-            self._batch = ObservationBatch(self._through + 1, tuple(taken))
-        return self._batch
+                taken.append(self._waiting.popleft())
+                self._bytes -= taken[-1].size
+            self._sent = tuple(taken)
+        if not self._sent:
+            return None
+        return ObservationBatch(self._through + 1, tuple(entry.observation for entry in self._sent))
 
     def acknowledge(self, through: int) -> None:
         """Forget what is durable: everything up to a number."""
-        if self._batch is None:
-            return
         # The broker may have taken only the first part: the rest keeps its numbers, so that none is recorded twice.
-        kept = self._batch.observations[max(0, through - self._through) :]
-        self._through += len(self._batch.observations) - len(kept)
-        self._batch = ObservationBatch(self._through + 1, kept) if kept else None
+        count = min(max(0, through - self._through), len(self._sent))
+        for entry in self._sent[:count]:
+            self._reported = entry.read or self._reported
+        self._sent = self._sent[count:]
+        self._through += count
 
     def refuse(self) -> None:
         """The broker will never take this batch: send half of it, or count the single one as lost."""
-        if self._batch is None:
-            return
-        half = self._batch.observations[: len(self._batch.observations) // 2]
-        for observation in reversed(self._batch.observations[len(half) :]):
-            if half:
-                self._waiting.appendleft((observation, size := _size_of(observation)))
-                self._bytes += size
-            else:
-                self._refuse_one(observation)
-        self._batch = ObservationBatch(self._batch.first, half) if half else None
+        half = len(self._sent) // 2
+        back, self._sent = self._sent[half:], self._sent[:half]
+        for entry in reversed(back):
+            kept = entry if half else _refused(entry)
+            if kept is not None:
+                self._waiting.appendleft(kept)
+                self._bytes += kept.size
 
     def remaining(self) -> ObservedLoss:
         """Return how much would be lost now: what still waits, and the losses that are queued."""
-        batch = self._batch.observations if self._batch else ()
-        found = ObservedLoss()
-        for observation in (*batch, *(observation for observation, _ in self._waiting)):
-            found = _sum(found, _as_lost(observation))
+        found = _NOTHING
+        for entry in (*self._sent, *self._waiting):
+            found = _sum(found, entry.loss)
         return found
 
-    def _refuse_one(self, observation: Observation) -> None:
-        """Put a loss into the place of the observation, unless it is itself one."""
-        if not isinstance(observation, ObservedLoss):
-            self._waiting.appendleft((_as_lost(observation), _ENVELOPE_BYTES))
-            self._bytes += _ENVELOPE_BYTES
-
-    def _take(self) -> Observation:
-        observation, size = self._waiting.popleft()
-        self._bytes -= size
-        return observation
+    def _append(self, entry: _Entry) -> None:
+        self._waiting.append(entry)
+        self._bytes += entry.size
 
     def _is_full(self, share: int) -> bool:
         return len(self._waiting) > MAX_COUNT // share or self._bytes > MAX_BYTES // share
@@ -111,21 +131,27 @@ class ObservationQueue:
     def _drop(self, *, keep_facts: bool) -> None:
         """Put one loss into the place of each stretch of what is dropped."""
         waiting, self._waiting, self._bytes = self._waiting, deque(), 0
-        lost = ObservedLoss()
-        for observation, size in waiting:
-            if keep_facts and not isinstance(observation, ObservedSignal | ObservedLoss):
-                self._put_lost(lost)
-                lost = ObservedLoss()
-                self._waiting.append((observation, size))
-                self._bytes += size
+        dropped: list[_Entry] = []
+        for entry in waiting:
+            if keep_facts and not isinstance(entry.observation, ObservedSignal | ObservedLoss):
+                self._put_lost(dropped)
+                dropped = []
+                self._append(entry)
             else:
-                lost = _sum(lost, _as_lost(observation))
-        self._put_lost(lost)
+                dropped.append(entry)
+        self._put_lost(dropped)
 
-    def _put_lost(self, lost: ObservedLoss) -> None:
-        if lost != ObservedLoss():
-            self._waiting.append((lost, _ENVELOPE_BYTES))
-            self._bytes += _ENVELOPE_BYTES
+    def _put_lost(self, dropped: list[_Entry]) -> None:
+        lost, read = _NOTHING, None
+        for entry in dropped:
+            lost, read = _sum(lost, entry.loss), entry.read or read
+        if dropped:
+            # Facts whose message was sent: that they are lost is known, and not how many messages that makes.
+            lost = ObservedLoss(messages=None) if lost == _NOTHING else lost
+            self._append(_Entry(lost, _ENVELOPE_BYTES, lost, read))
+
+
+_NOTHING: Final = ObservedLoss()
 
 
 def _size_of(observation: Observation) -> int:
@@ -134,12 +160,20 @@ def _size_of(observation: Observation) -> int:
     return len(encode_msgpack(observation))
 
 
-def _as_lost(observation: Observation) -> ObservedLoss:
-    """Return what is lost with an observation."""
-    if isinstance(observation, ObservedLoss):
-        return observation
-    return ObservedLoss(messages=1, bytes=len(observation.signal) if isinstance(observation, ObservedSignal) else 0)
+def _refused(entry: _Entry) -> _Entry | None:
+    """Return what to send instead of what the broker never takes; None where that is nothing."""
+    observation = entry.observation
+    if not isinstance(observation, ObservedLoss):
+        lost = ObservedLoss(messages=None) if entry.loss == _NOTHING else entry.loss
+    elif observation.messages is None:  # a broker of an earlier release does not know the unknown number
+        lost = ObservedLoss(bytes=observation.bytes)
+    else:
+        return None
+    return _Entry(lost, _ENVELOPE_BYTES, lost, entry.read)
 
 
 def _sum(one: ObservedLoss, other: ObservedLoss) -> ObservedLoss:
-    return ObservedLoss(messages=one.messages + other.messages, bytes=one.bytes + other.bytes)
+    """Return two losses together; the number of messages is unknown where one of them is."""
+    known = one.messages is not None and other.messages is not None
+    messages = (one.messages or 0) + (other.messages or 0) if known else None
+    return ObservedLoss(messages=messages, bytes=one.bytes + other.bytes)

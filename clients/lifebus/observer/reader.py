@@ -10,12 +10,18 @@ import msgspec
 
 from lifebus.observer.final_hook_call import call_final_hook
 from lifebus.observer.queue import ObservationQueue
-from lifebus.observer.recording import Chunk, Ending, Recording
+from lifebus.observer.recording import DIRECTIONS, Chunk, Ending, Positions, Recording
 from lifebus.observer.sender import ObservationSender, ObservedRun
 from lifebus.observer.stream import AppServerStream
-from lifebus_adapters.app_server import FactSeen, Observed
+from lifebus_adapters.app_server import Direction, FactSeen, Observed
 from lifebus_contract.fields import FactValue
-from lifebus_transports.messages.signals import ObservedExit, ObservedFact, ObservedLoss, ObservedSignal
+from lifebus_transports.messages.signals import (
+    Observation,
+    ObservedExit,
+    ObservedFact,
+    ObservedLoss,
+    ObservedSignal,
+)
 
 _LAST_S: Final = 2.0
 """How long the observer outlives the proxy while no broker takes the rest."""
@@ -30,6 +36,11 @@ class ObservationReader:
         self._queue = queue
         self._stream = AppServerStream()
         self._changed = asyncio.Event()
+        # Whether the stream has what came just before, in each direction: an observer that takes over has not.
+        self._continues = dict.fromkeys(DIRECTIONS, recording.is_first)
+        queue.begin(recording.reported)
+        if not recording.is_first:
+            self._stream.note_gap()
 
     def read_available(self) -> None:
         """Queue what is there; the event loop calls this when the pipe of records is readable."""
@@ -39,7 +50,12 @@ class ObservationReader:
             self.ended.set()
         for chunk in chunks or ():
             self._take(chunk)
+        self.note_reported()
         self._changed.set()
+
+    def note_reported(self) -> None:
+        """Note how far everything is with the broker, for the observer that comes if this one dies."""
+        self._recording.report(self._queue.reported)
 
     async def wait_for_work(self) -> bool:
         """Wait until something is queued; return False once the queue is empty and nothing more will come."""
@@ -49,30 +65,53 @@ class ObservationReader:
         return len(self._queue) > 0
 
     def _take(self, chunk: Chunk) -> None:
+        direction, data = chunk.direction, chunk.data
+        if chunk.lost or not (self._continues[direction] or chunk.begins_line):
+            self._stream.lose(direction, line_begins=chunk.begins_line)
+        self._continues[direction] = True
         if chunk.lost:
-            # Before the chunk itself: what is missing came before it, and cut a line in two.
-            self._stream.lose(chunk.direction)
-            self._queue.add(ObservedLoss(bytes=chunk.lost))
-        self._enqueue(self._stream.feed(chunk.direction, chunk.data, chunk.at_ms))
+            # Before the chunk itself: what is missing came before it, and nobody knows how many messages it was.
+            self._queue.add(ObservedLoss(messages=None, bytes=chunk.lost), read=self._move(direction, chunk.position))
+        lines = list(self._stream.lines(direction, data, chunk.at_ms))
+        last = chunk.position + data.rfind(b"\n") + 1
+        end = last - sum(size for size, _ in lines)
+        for size, observed in lines:
+            end += size
+            self._enqueue(observed, ObservedLoss(messages=1, bytes=size), self._move(direction, end))
+        if b"\n" in data:
+            self._move(direction, last)  # also where what ended was passed over
 
-    def _enqueue(self, observed: list[Observed]) -> None:
-        for one in observed:
-            if isinstance(one, FactSeen):
-                self._queue.add(ObservedFact(fact=msgspec.to_builtins(one.fact)))
-            else:
-                self._queue.add(ObservedSignal(thread=one.thread or "", event_type=one.event_type, signal=one.signal))
+    def _move(self, direction: Direction, position: int) -> Positions:
+        """Take it that a direction is read up to a position; return both."""
+        into, out = self._queue.read
+        self._queue.read = (position, out) if direction == "in" else (into, position)
+        return self._queue.read
+
+    def _enqueue(
+        self, observed: list[Observed], loss: ObservedLoss | None = None, read: Positions | None = None
+    ) -> None:
+        """Queue what one message says; `loss` is what is lost with it, `read` how far all is read behind it."""
+        for number, one in enumerate(observed, 1):
+            item = _observation(one)
+            self._queue.add(item, loss if number == 1 else None, read=read if number == len(observed) else None)
 
     def _finish(self, ending: Ending) -> None:
         """Queue what was lost last, the end of everything that is open, and how the program ended."""
         lost = sum(ending.lost.values())
         if lost:
-            self._queue.add(ObservedLoss(bytes=lost))
+            self._queue.add(ObservedLoss(messages=None, bytes=lost))
         evidence = _evidence(ending.code)
-        self._enqueue(self._stream.close(evidence))
         counts: dict[str, FactValue] = msgspec.to_builtins(self._stream.counters)
+        self._enqueue(self._stream.close(evidence, counts))
         exited = ending.code if ending.code is not None and ending.code >= 0 else None
         killed_by = -ending.code if ending.code is not None and ending.code < 0 else None
         self._queue.add(ObservedExit(exit_code=exited, signal=killed_by, evidence={**evidence, **counts}))
+
+
+def _observation(one: Observed) -> Observation:
+    if isinstance(one, FactSeen):
+        return ObservedFact(fact=msgspec.to_builtins(one.fact))
+    return ObservedSignal(thread=one.thread or "", event_type=one.event_type, signal=one.signal)
 
 
 def _evidence(code: int | None) -> dict[str, FactValue]:
@@ -94,7 +133,8 @@ def _name_of(number: int) -> str:
 async def observe(recording: Recording, run: ObservedRun, runtime_dir: Path) -> None:
     """Report to the broker what passes, until the proxy has ended and all is reported, or the time for that is over."""
     queue = ObservationQueue()
-    reader, sender = ObservationReader(recording, queue), ObservationSender(queue, runtime_dir, run)
+    reader = ObservationReader(recording, queue)
+    sender = ObservationSender(queue, runtime_dir, run, reader.note_reported)
     loop = asyncio.get_running_loop()
     loop.add_reader(recording.records, reader.read_available)
 

@@ -32,10 +32,13 @@ class ObservedRun(Struct, frozen=True):
 
 
 class ObservationSender:
-    """Sends the queue, batch by batch, each until it is durable."""
+    """Sends the queue, batch by batch, each until it is durable; `on_durable` is called whenever one is."""
 
-    def __init__(self, queue: ObservationQueue, runtime_dir: Path, run: ObservedRun) -> None:
+    def __init__(
+        self, queue: ObservationQueue, runtime_dir: Path, run: ObservedRun, on_durable: Callable[[], None]
+    ) -> None:
         self._queue = queue
+        self._on_durable = on_durable
         self._runtime_dir = runtime_dir
         self._run = run
         self._backoff = Backoff(*_PAUSE_S)
@@ -81,6 +84,7 @@ class ObservationSender:
             await self._backoff.wait()
         else:
             self._queue.acknowledge(answer.through)
+            self._on_durable()
             self._backoff.reset()
         return True
 

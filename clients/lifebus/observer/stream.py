@@ -1,6 +1,6 @@
 """An app-server's stdin and stdout as bytes: cut into lines, and the lines read.  Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from lifebus_adapters.app_server import AppServerReader, Direction, Observed, ReaderCounters
@@ -31,23 +31,36 @@ class AppServerStream:
 
     def feed(self, direction: Direction, data: bytes, received_at_ms: int) -> list[Observed]:
         """Return what these bytes complete; they came at a time, in milliseconds since 1970.  Never raises."""
+        return [one for _, observed in self.lines(direction, data, received_at_ms) for one in observed]
+
+    def lines(self, direction: Direction, data: bytes, received_at_ms: int) -> Iterator[tuple[int, list[Observed]]]:
+        """Read these bytes, and yield of each line that ends in them its size in bytes and what it says.
+
+        To be read to the end before anything else is done.
+        """
         # A framer a direction: chunks of the two interleave anywhere, lines never do.
         framer = self._framers[direction]
-        observed: list[Observed] = []
         for line in framer.feed(data):
             if isinstance(line, bytes):
-                observed += self._reader.read(direction, line, received_at_ms)
+                yield len(line) + 1, self._reader.read(direction, line, received_at_ms)
             else:
                 self._reader.note_gap()
+                yield line.size + 1, []
         if framer.is_overlong:  # the other direction is read on while this line has no end
             self._reader.note_gap()
-        return observed
 
-    def lose(self, direction: Direction) -> None:
-        """Note that bytes are missing here: what has begun is dropped, and reading goes on after the next newline."""
-        self._framers[direction].lose()
+    def lose(self, direction: Direction, *, line_begins: bool = False) -> None:
+        """Note that bytes are missing here: what has begun is dropped, and reading goes on after the next newline.
+
+        With `line_begins` the next byte is known to begin a line, and reading goes on at once.
+        """
+        self._framers[direction].lose(line_begins=line_begins)
         self._reader.note_gap()
 
-    def close(self, evidence: Mapping[str, FactValue]) -> list[Observed]:
+    def note_gap(self) -> None:
+        """Note that what came before was read by somebody else: who a thread belongs to may be unknown."""
+        self._reader.note_gap()
+
+    def close(self, evidence: Mapping[str, FactValue], counts: Mapping[str, FactValue] | None = None) -> list[Observed]:
         """Return the end of everything that is open, now that the server is gone (see `AppServerReader.close`)."""
-        return self._reader.close(evidence)
+        return self._reader.close(evidence, counts)

@@ -6,6 +6,7 @@ import resource
 TYPE_CHECKING = False  # `typing` costs more than all the rest
 if TYPE_CHECKING:
     import signal
+    from collections.abc import Callable
 else:
     import _signal as signal  # `signal` itself would import `enum`
 
@@ -37,7 +38,7 @@ def hold_signals() -> "set[signal.Signals | int]":
 class ProxyChild:
     """The running program.  `stdin` and `stdout` are our ends of its pipes.
 
-    `reaped` has the process ids of our other children that have ended, such as the observer.
+    `started` is when it started in the kernel's own count, empty where the system does not say.
 
     `owned`: it has a process group of its own, and has to end on request; `grace` is how many seconds it may
     take to end by itself once its stdin is closed.
@@ -49,7 +50,6 @@ class ProxyChild:
     def __init__(self, command: list[str], *, owned: bool, grace: float, held: "set[signal.Signals | int]") -> None:
         self.owned = owned
         self._grace = grace
-        self.reaped: set[int] = set()
         self._term_sent = False
         theirs, self.stdin = os.pipe()
         self.stdout, writing = os.pipe()
@@ -68,13 +68,17 @@ class ProxyChild:
         finally:
             os.close(theirs)
             os.close(writing)
+        self.started = _start_of(self.pid)  # while it cannot be gone: until it is waited for, its entry stays
 
-    def wait(self) -> int:
-        """Forward signals until the program has ended, and return its exit code, negative for a signal."""
+    def wait(self, on_other_exit: "Callable[[int], None]") -> int:
+        """Forward signals until the program has ended, and return its exit code, negative for a signal.
+
+        `on_other_exit` is called with the process id of each other child of ours that has ended meanwhile.
+        """
         while True:
             number, shared = _next_signal()
             if number == signal.SIGCHLD:
-                code = self._reap()
+                code = self._reap(on_other_exit)
                 if code is not None:
                     return code
             elif number == signal.SIGALRM and self.owned:
@@ -112,7 +116,7 @@ class ProxyChild:
             return
         self._term_sent = self._term_sent or number in _ENDING
 
-    def _reap(self) -> int | None:
+    def _reap(self, on_other_exit: "Callable[[int], None]") -> int | None:
         """Reap every child that has ended; return the program's exit code if it is among them."""
         code = None
         # One SIGCHLD may stand for several children: signals of one kind do not queue up.
@@ -123,8 +127,23 @@ class ProxyChild:
             elif not pid:
                 break
             else:
-                self.reaped.add(pid)
+                on_other_exit(pid)
         return code
+
+
+def _start_of(pid: int) -> str:
+    """Return when a process started, in clock ticks since the boot, as `/proc` says it; empty where there is none."""
+    try:
+        file = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
+    except OSError:
+        return ""
+    try:
+        text = os.read(file, 4_096)
+    finally:
+        os.close(file)
+    # The name stands in parentheses and may hold any of them; behind it the start is the 20th field.
+    fields = text.rpartition(b")")[2].split()
+    return fields[19].decode() if len(fields) > 19 else ""  # noqa: PLR2004  the 20th
 
 
 def _next_signal() -> tuple[int, bool]:

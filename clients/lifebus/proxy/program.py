@@ -6,6 +6,7 @@ import sys
 from time import time
 
 from lifebus.proxy.child import ProxyChild, die_as, hold_signals, interrupt
+from lifebus.proxy.observers import Observers
 from lifebus.proxy.pump import Pump
 from lifebus.proxy.shared_memory import IN, OUT, SharedMemory
 
@@ -66,17 +67,16 @@ def run_proxy(command: list[str], options: ProxyOptions) -> int:
     _start(inward.run, child.stdin_ended)
     thread, done = _start(outward.run)
     origin = options.origin or f"{options.adapter}-{int(time() * 1000):x}-{os.urandom(6).hex()}"
-    observer = _start_observer(memory, options, origin, child.pid, held)
-    code = child.wait()
+    observers = Observers(memory, [options.adapter, options.runtime_dir, str(child.pid), child.started], origin, held)
+    observers.start()
+    code = child.wait(observers.on_exit)
     outward.end_soon()
     # A grandchild may hold the program's end of the pipe: then no end of file comes, and the read is interrupted.
     if not done.acquire(timeout=_EOF_S):
         interrupt(thread)
         done.acquire()
     child.end_group()
-    if observer in child.reaped:
-        memory.reopen_records()  # another observer reports the end, and what was lost since the first one died
-        _start_observer(memory, options, origin + ".2", child.pid, held)
+    observers.ensure_last()
     memory.close(code)
     die_as(code)
     return code
@@ -94,22 +94,3 @@ def _start(work: "Callable[..., None]", *arguments: object) -> "tuple[int, _thre
             done.release()
 
     return _thread.start_new_thread(run, ()), done
-
-
-def _start_observer(memory: SharedMemory, options: ProxyOptions, origin: str, server: int, held: "set[int]") -> int:
-    """Start the observer apart, with none of our streams and in a group of its own, and return its process id.
-
-    Where it cannot be started, the streams pass unobserved, and the id is 0.
-    """
-    module = [sys.executable, "-P", "-m", "lifebus.observer"]
-    words = [*module, options.adapter, origin, options.runtime_dir, str(server)]
-    streams = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
-    shared = [(os.POSIX_SPAWN_DUP2, memory.file, 3), (os.POSIX_SPAWN_DUP2, memory.records, 4)]
-    try:
-        return os.posix_spawn(
-            words[0], words, os.environ, file_actions=[*streams, *shared], setpgroup=0, setsigmask=held
-        )
-    except OSError:
-        return 0
-    finally:
-        memory.close_reading_end()

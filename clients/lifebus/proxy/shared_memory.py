@@ -1,8 +1,10 @@
 """What the proxy shares with its observer: a memory that bytes are read into, and a pipe of small records of them.
 
 The proxy reads each chunk straight into the memory and writes it on from there, so that observing costs no copy.  The
-observer gives room back by writing how far it has read.  Whatever finds no room passes all the same, unobserved, and
-its bytes are counted; the count goes with the next record, and what is left in the end stands in the memory's head.
+observer gives room back by writing how far it has read.  Whatever finds no room passes all the same, unobserved.  Each
+record says how many bytes passed before it, so that whatever is missing shows; the total stands in the memory's head.
+
+The proxy keeps both ends of the pipe: where an observer dies, the next one goes on with what was left unread.
 """
 
 import errno
@@ -10,7 +12,7 @@ import fcntl
 import mmap
 import os
 import struct
-from time import time
+from time import monotonic, time
 
 IN, OUT = 0, 1
 """The directions: client to server, server to client."""
@@ -25,15 +27,19 @@ HEAD_BYTES = mmap.ALLOCATIONGRANULARITY
 MEMORY_BYTES = HEAD_BYTES + 2 * RING_BYTES
 """The head, then the ring of each direction."""
 
-TAIL, LOST, ENDED, CODE = 0, 2, 4, 5
+TAIL, PASSED, REPORTED, ENDED, CODE, ENDED_AT = 0, 2, 4, 6, 7, 8
 """Places in the head, as signed 64-bit numbers.
 
-`TAIL` + direction: how far the observer has read.  `LOST` + direction: bytes lost since the last record.  `ENDED`: 1
-once the program has ended, and `CODE` its exit code, negative for a signal.
+`TAIL` + direction: how far the observer has read in the ring.  `PASSED` + direction: bytes that had passed when bytes
+were last left out, and in the end.  `REPORTED` + direction: bytes up to which everything is with the broker, as the
+observer knows.  `ENDED`: 1 once the program has ended, `CODE` its exit code, negative for a signal, `ENDED_AT` when, in
+milliseconds of the monotonic clock.
 """
 
-RECORD = struct.Struct("=BxxxIQQQ")
-"""A chunk: direction, length, where it is (counted from the first byte of all), epoch ms, bytes lost before it."""
+RECORD = struct.Struct("=BBxxIQQQ")
+"""A chunk: direction, 1 where it begins a line, length, place in the ring, epoch ms, bytes that passed before it."""
+
+_NEWLINE = 10
 
 _RECORDS_BYTES = 1_048_576
 """Bytes of records that wait for the observer: some 30,000."""
@@ -53,26 +59,28 @@ class SharedMemory:
 
     def __init__(self) -> None:
         self.file = _anonymous_file(MEMORY_BYTES)  # before the pipe: the observer needs its number to be lower
-        self.records, self.writer = os.pipe()
-        os.set_blocking(self.writer, False)
-        _widen(self.writer)
+        self.records, self.writer = _pipe()
         view = memoryview(mmap.mmap(self.file, MEMORY_BYTES))
         self._head = view[:HEAD_BYTES].cast("q")
         self.rings = (RingBuffer(view, IN, self.writer), RingBuffer(view, OUT, self.writer))
 
     def close_reading_end(self) -> None:
-        """Close the observer's end of the pipe, once the observer has it."""
+        """Give observing up: from the next record on the rings know that nobody reads them."""
         os.close(self.records)
 
     def reopen_records(self) -> None:
-        """Make another pipe: the reader of the first one is gone."""
-        os.close(self.writer)
-        self.records, self.writer = os.pipe()
+        """Make another pipe, where observing was given up before: the last observer only reports what was lost."""
+        self.records, writer = _pipe()
+        os.dup2(writer, self.writer, inheritable=False)  # in one step: the other direction may be writing a record
+        os.close(writer)
 
     def close(self, code: int) -> None:
         """Record that the program has ended, and how, and end the records."""
-        self._head[CODE] = code  # before ENDED: a reader that sees ENDED may read it
-        self._head[ENDED] = 1
+        for ring in self.rings:
+            ring.close()
+        self._head[CODE] = code
+        self._head[ENDED_AT] = int(monotonic() * 1000)
+        self._head[ENDED] = 1  # last: a reader that sees it may read all others
         os.close(self.writer)
 
 
@@ -86,14 +94,38 @@ class RingBuffer:
         self._direction = direction
         self._writer = writer
         self._spare = memoryview(bytearray(CHUNK_BYTES))
+        self._room = self._spare
         self._at = 0
         self._free = 0
-        self._lost = 0
+        self._passed = 0
         self._in_ring = False
+        self._begins_line = True
+        self._behind = False
         self._observed = True
 
     def reserve(self) -> memoryview:
         """Return room for one chunk: in the ring, or a spare buffer where the observer is behind or gone."""
+        self._room = self._place()
+        return self._room
+
+    def commit(self, length: int) -> None:
+        """Record that so many bytes were read into the room; where that cannot be, they only count as passed."""
+        # The read may have waited long: only now it is known whether the observer has caught up.
+        recorded = (self._in_ring or self._move(length)) and self._write(length)
+        self._passed += length
+        self._behind = not recorded
+        if recorded:
+            self._at += length
+        else:
+            self._head[PASSED + self._direction] = self._passed
+        self._begins_line = self._room[length - 1] == _NEWLINE
+
+    def close(self) -> None:
+        """Leave in the head how many bytes have passed."""
+        self._head[PASSED + self._direction] = self._passed
+
+    def _place(self) -> memoryview:
+        """Return the place of the next chunk in the ring, or the spare buffer; `_in_ring` says which."""
         read = max(self._head[TAIL + self._direction], self._free)
         place = self._at % RING_BYTES
         rest = RING_BYTES - place
@@ -103,34 +135,37 @@ class RingBuffer:
                 read = self._free = self._at + rest
             self._at += rest
             place = 0
-        most = _RESUME_BYTES if self._lost else RING_BYTES - CHUNK_BYTES
+        most = _RESUME_BYTES if self._behind else RING_BYTES - CHUNK_BYTES
         self._in_ring = self._observed and self._at - read <= most
         return self._ring[place : place + CHUNK_BYTES] if self._in_ring else self._spare
 
-    def commit(self, length: int) -> None:
-        """Record that so many bytes were read into the room; count them where that cannot be."""
-        before = self._lost
-        if self._in_ring and self._write(length):
-            self._at += length
-            self._lost = 0
-        else:
-            self._lost += length
-        if self._lost != before:
-            self._head[LOST + self._direction] = self._lost
+    def _move(self, length: int) -> bool:
+        """Copy what was read into the spare buffer to the ring, if there is room by now."""
+        place = self._place()
+        if self._in_ring:
+            place[:length] = self._spare[:length]
+        return self._in_ring
 
     def _write(self, length: int) -> bool:
+        record = (self._direction, self._begins_line, length, self._at, int(time() * 1000), self._passed)
         try:
-            os.write(self._writer, RECORD.pack(self._direction, length, self._at, int(time() * 1000), self._lost))
+            os.write(self._writer, RECORD.pack(*record))
         except BlockingIOError:
             return False
         except OSError as fault:
             if fault.errno != errno.EPIPE:
                 raise
-            # The observer is gone; the streams go on, and the bytes are counted for the next one.
-            self._observed = False
-            self._lost += self._at - max(self._head[TAIL + self._direction], self._free)  # nobody reads it any more
+            self._observed = False  # nobody reads records any more; the streams go on
             return False
         return True
+
+
+def _pipe() -> tuple[int, int]:
+    """Return a pipe that holds many records and whose writer never waits."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    _widen(writing)
+    return reading, writing
 
 
 def _widen(pipe: int) -> None:

@@ -64,11 +64,12 @@ class LifecycleIntake(Protocol):
 class ObservationVerbs:
     """Serves `observe`, `signals` and `threads`.
 
-    `missing` counts observations whose numbers never came, `replayed` those that came again.
+    `missing` counts observations whose numbers never came, `replayed` those that came again, `lines_dropped` the lines
+    that observers could not use.
     """
 
     def __init__(self, log: SignalLog, intake: LifecycleIntake, registry: Registry) -> None:
-        self.missing = self.replayed = 0
+        self.missing = self.replayed = self.lines_dropped = 0
         self._log = log
         self._intake = intake
         self._registry = registry
@@ -86,6 +87,7 @@ class ObservationVerbs:
             "signals_dropped": self._log.dropped,
             "observations_missing": self.missing,
             "observations_replayed": self.replayed,
+            "lines_dropped": self.lines_dropped,
         }
 
     async def _observe(self, _: Call, body: Observe) -> ObserveAnswer:
@@ -147,6 +149,8 @@ class ObservationVerbs:
             await self._intake.take(body.origin, body.adapter_id, body.process, lifecycle)
         signals = [one for _, one in new if isinstance(one, ObservedSignal)]
         await self._log.record(body.origin, new[-1][0], body.adapter_id, signals)
+        # Behind the record: a batch that comes again must not count twice.
+        self.lines_dropped += sum(_dropped(one) for _, one in new if isinstance(one, ObservedExit))
 
     async def _forget(self, body: Observe) -> None:
         """Drop the signals of deleted threads, also where the batch is known: who answered it last may not have."""
@@ -166,6 +170,12 @@ class ObservationVerbs:
             # Origins are unique ids of runs, so their locks would add up for ever.
             if not self._waiting[origin]:
                 del self._waiting[origin], self._turns[origin]
+
+
+def _dropped(ended: ObservedExit) -> int:
+    """Return how many lines an observer could not use, as it says at its end."""
+    counts = (ended.evidence.get(name) for name in ("junk", "overlong"))
+    return sum(count for count in counts if isinstance(count, int))
 
 
 _envelopes: Final = msgspec.json.Decoder(AppServerSignal)

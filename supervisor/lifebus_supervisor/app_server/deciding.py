@@ -90,8 +90,8 @@ def due(
     return waiting[:until], waiting[until:]
 
 
-def gap(messages: int, missed: int, mark: str) -> SupervisionFinding:
-    """Return that an observer could not see this many messages and bytes."""
+def gap(messages: int | None, missed: int, mark: str) -> SupervisionFinding:
+    """Return that an observer could not see this many messages and bytes; None where nobody knows how many."""
     facts: dict[str, Any] = {FROM: SOURCE, "missed_messages": messages, "missed_bytes": missed}
     return SupervisionFinding(event=LifecycleEvent.RECEIPT_GAP_DETECTED, telemetry=facts, key=f"lost:{mark}")
 

@@ -1,5 +1,6 @@
 """The observer's queue: bounded, in order, numbered without holes, and honest about what it drops."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 from hypothesis import given
@@ -27,6 +28,22 @@ def fact(number: int) -> ObservedFact:
     return ObservedFact(fact={"type": "TurnStarted", "session": f"s{number}"})
 
 
+def put(queue: ObservationQueue, one: Observation) -> None:
+    """Queue what one message says, alone: with it so many bytes of the wire are lost."""
+    queue.add(one, WEIGHT)
+
+
+WEIGHT = ObservedLoss(messages=1, bytes=7)
+
+
+def messages_of(sent: Sequence[Observation]) -> int:
+    """How many messages are counted as lost; all of them are known here."""
+    counts = [one.messages for one in sent if isinstance(one, ObservedLoss)]
+    known = [count for count in counts if count is not None]
+    assert len(known) == len(counts)
+    return sum(known)
+
+
 def drained(queue: ObservationQueue) -> list[Observation]:
     """Send everything, each batch at once durable."""
     sent: list[Observation] = []
@@ -39,10 +56,10 @@ def drained(queue: ObservationQueue) -> list[Observation]:
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 70_000)), max_size=60))
 def test_everything_is_sent_in_order_in_messages_that_the_server_takes(sizes: list[tuple[bool, int]]) -> None:
-    put = [signal(number, size) if is_signal else fact(number) for number, (is_signal, size) in enumerate(sizes)]
+    made = [signal(number, size) if is_signal else fact(number) for number, (is_signal, size) in enumerate(sizes)]
     queue = ObservationQueue()
-    for one in put:
-        queue.add(one)
+    for one in made:
+        put(queue, one)
     sent: list[Observation] = []
     while (batch := queue.batch()) is not None:
         message = Observe(
@@ -51,15 +68,15 @@ def test_everything_is_sent_in_order_in_messages_that_the_server_takes(sizes: li
         assert len(encode_msgpack(message)) <= MAX_MESSAGE_BYTES
         sent += batch.observations
         queue.acknowledge(batch.first + len(batch.observations) - 1)
-    assert sent == put
+    assert sent == made
 
 
 def test_a_batch_stays_the_same_until_it_is_acknowledged() -> None:
     queue = ObservationQueue()
     for number in range(3):
-        queue.add(signal(number))
+        put(queue, signal(number))
     before = queue.batch()
-    queue.add(signal(3))
+    put(queue, signal(3))
     assert queue.batch() == before
     queue.acknowledge(2)
     assert queue.batch() == ObservationBatch(3, (signal(2),))
@@ -70,48 +87,48 @@ def test_a_batch_stays_the_same_until_it_is_acknowledged() -> None:
 def test_signals_are_dropped_before_facts_and_stand_there_as_one_loss() -> None:
     queue = ObservationQueue()
     for number in range(limits.MAX_COUNT + 1):
-        queue.add(fact(number) if number % 1_000 == 0 else signal(number))
+        put(queue, fact(number) if number % 1_000 == 0 else signal(number))
     sent = drained(queue)
     facts = [one for one in sent if isinstance(one, ObservedFact)]
     lost = [one for one in sent if isinstance(one, ObservedLoss)]
     assert facts == [fact(number) for number in range(0, limits.MAX_COUNT + 1, 1_000)]
-    assert sum(one.messages for one in lost) == limits.MAX_COUNT + 1 - len(facts)
-    assert sum(one.bytes for one in lost) == 10 * sum(one.messages for one in lost)
+    assert messages_of(lost) == limits.MAX_COUNT + 1 - len(facts)
+    assert sum(one.bytes for one in lost) == 7 * messages_of(lost)
     assert not any(isinstance(one, ObservedLoss) and isinstance(other, ObservedLoss) for one, other in pairwise(sent))
 
 
 def test_facts_without_end_are_dropped_too() -> None:
     queue = ObservationQueue()
     for number in range(3 * limits.MAX_COUNT):
-        queue.add(fact(number))
+        put(queue, fact(number))
     assert len(queue) <= limits.MAX_COUNT
     sent = drained(queue)
-    lost = sum(one.messages for one in sent if isinstance(one, ObservedLoss))
+    lost = messages_of(sent)
     assert lost + sum(isinstance(one, ObservedFact) for one in sent) == 3 * limits.MAX_COUNT
 
 
 def test_bytes_are_bounded_as_well() -> None:
     queue = ObservationQueue()
     for number in range(400):
-        queue.add(signal(number, 65_536))
+        put(queue, signal(number, 65_536))
     assert queue.remaining().messages == 400
     assert sum(len(one.signal) for one in drained(queue) if isinstance(one, ObservedSignal)) <= limits.MAX_BYTES
 
 
 def test_the_one_that_the_broker_never_takes_is_counted_and_its_neighbours_are_sent() -> None:
     queue = ObservationQueue()
-    put = [signal(number) for number in range(9)]
-    for one in put:
-        queue.add(one)
+    made = [signal(number) for number in range(9)]
+    for one in made:
+        put(queue, one)
     sent: list[Observation] = []
     while (batch := queue.batch()) is not None:
-        if put[5] in batch.observations:
+        if made[5] in batch.observations:
             queue.refuse()
         else:
             assert batch.first == len(sent) + 1
             sent += batch.observations
             queue.acknowledge(len(sent))
-    assert sent == [*put[:5], ObservedLoss(messages=1, bytes=10), *put[6:]]
+    assert sent == [*made[:5], WEIGHT, *made[6:]]
 
 
 def test_a_loss_that_is_refused_itself_is_let_go() -> None:
@@ -124,8 +141,49 @@ def test_a_loss_that_is_refused_itself_is_let_go() -> None:
 
 def test_what_is_left_at_the_end_is_all_that_was_not_sent() -> None:
     queue = ObservationQueue()
-    for one in (signal(1), ObservedLoss(messages=2, bytes=5), ObservedExit(exit_code=0)):
-        queue.add(one)
+    for one in (signal(1), ObservedLoss(messages=2, bytes=5)):
+        put(queue, one)
+    queue.add(ObservedExit(exit_code=0))
     queue.batch()
-    assert queue.remaining() == ObservedLoss(messages=4, bytes=15)
+    assert queue.remaining() == ObservedLoss(messages=3, bytes=12)
     assert len(queue) == 3
+
+
+def test_a_number_of_messages_that_nobody_knows_stays_unknown() -> None:
+    queue = ObservationQueue()
+    for one in (signal(1), ObservedLoss(messages=None, bytes=5), signal(2)):
+        put(queue, one)
+    assert queue.remaining() == ObservedLoss(messages=None, bytes=19)
+
+
+def test_a_message_that_says_two_things_is_lost_once() -> None:
+    queue = ObservationQueue()
+    put(queue, signal(1))
+    queue.add(fact(1))
+    assert queue.remaining() == WEIGHT
+
+
+def test_a_broker_that_does_not_know_the_unknown_number_gets_the_loss_without_it() -> None:
+    queue = ObservationQueue()
+    queue.add(ObservedLoss(messages=None, bytes=5))
+    queue.batch()
+    queue.refuse()
+    batch = queue.batch()
+    assert batch is not None
+    assert batch.observations == (ObservedLoss(bytes=5),)
+
+
+def test_what_is_reported_is_what_the_broker_has_from_the_beginning_on() -> None:
+    queue = ObservationQueue()
+    queue.begin((3, 4))
+    put(queue, signal(1))
+    queue.add(fact(1), read=(3, 20))
+    queue.add(signal(2), WEIGHT, read=(3, 40))
+    queue.read = (9, 50)
+    queue.batch()
+    queue.acknowledge(1)
+    assert queue.reported == (3, 4)  # the fact of the same message is not there yet
+    queue.acknowledge(2)
+    assert queue.reported == (3, 20)
+    queue.acknowledge(3)
+    assert queue.reported == (9, 50)  # nothing waits: what said nothing is done with as well

@@ -5,7 +5,7 @@ import os
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lifebus.observer.recording import Chunk, Ending, Recording
+from lifebus.observer.recording import DIRECTIONS, Chunk, Ending, Recording
 from lifebus.proxy.shared_memory import CHUNK_BYTES, IN, OUT, RING_BYTES, SharedMemory
 
 
@@ -86,7 +86,9 @@ def test_what_is_lost_at_the_very_end_and_how_it_ended_stand_in_the_head() -> No
         pair.put(IN, b"x" * CHUNK_BYTES)
     pair.take()
     pair.close(-9)
-    assert pair.recording.ending() == Ending(-9, {"in": 3 * CHUNK_BYTES, "out": 0})
+    ending = pair.recording.ending()
+    assert ending == Ending(-9, {"in": 3 * CHUNK_BYTES, "out": 0}, at_ms=ending.at_ms)
+    assert ending.at_ms is not None
 
 
 def test_a_proxy_that_says_nothing_at_its_end_was_killed() -> None:
@@ -103,3 +105,61 @@ def test_without_an_observer_nothing_is_recorded_any_more_and_bytes_still_find_r
     pair.memory.close(0)
     assert pair.recording.ending().lost["out"] == 3 * CHUNK_BYTES
     os.close(pair.memory.file)
+
+
+def test_room_is_decided_after_the_read_which_may_have_waited_long() -> None:
+    pair = Pair()
+    for _ in range(RING_BYTES // CHUNK_BYTES + 3):
+        pair.put(OUT, b"x" * CHUNK_BYTES)
+    ring = pair.memory.rings[OUT]
+    room = ring.reserve()  # the proxy waits for bytes, in the spare buffer
+    pair.take()
+    room[:6] = b"later\n"
+    ring.commit(6)
+    (chunk,) = pair.take()
+    assert (chunk.data, chunk.lost, chunk.begins_line) == (b"later\n", 3 * CHUNK_BYTES, False)
+    pair.close()
+
+
+def test_whether_a_chunk_begins_a_line_is_known_also_where_what_was_before_is_missing() -> None:
+    pair = Pair()
+    pair.put(OUT, b"x" * CHUNK_BYTES)
+    for _ in range(RING_BYTES // CHUNK_BYTES):
+        pair.put(OUT, b"x" * (CHUNK_BYTES - 1) + b"\n")
+    pair.take()
+    pair.put(OUT, b"a line\n")
+    (chunk,) = pair.take()
+    assert (chunk.data, chunk.begins_line) == (b"a line\n", True)
+    assert chunk.lost > 0
+    pair.close()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from([IN, OUT]), st.integers(1, CHUNK_BYTES), st.booleans()), max_size=100),
+    st.integers(0, 100),
+    st.integers(0, 100),
+)
+def test_an_observer_that_takes_over_gets_what_was_left_unread_and_counts_what_was_not_reported(
+    steps: list[tuple[int, int, bool]], reported: int, killed: int
+) -> None:
+    pair = Pair()
+    passed, at = dict.fromkeys(DIRECTIONS, 0), (0, 0)
+    for number, (direction, length, look) in enumerate(steps):
+        pair.put(direction, b"x" * length)
+        passed[DIRECTIONS[direction]] += length
+        if number == reported:
+            pair.take()
+            at = (passed["in"], passed["out"])
+            pair.recording.report(at)
+        elif look and number < killed:
+            pair.take()  # read, and lost with the first observer
+    pair.recording = Recording(pair.memory.file, pair.memory.records, is_first=False)
+    seen, lost = dict.fromkeys(DIRECTIONS, 0), dict.fromkeys(DIRECTIONS, 0)
+    for chunk in pair.take():
+        seen[chunk.direction] += len(chunk.data)
+        lost[chunk.direction] += chunk.lost
+    pair.close()
+    ending = pair.recording.ending().lost
+    for name, before in zip(DIRECTIONS, at, strict=True):
+        assert before + seen[name] + lost[name] + ending[name] == passed[name]

@@ -168,6 +168,14 @@ async def test_a_loss_is_a_gap_in_every_live_thread_and_else_outside_any(tmp_pat
         assert (facts["missed_messages"], facts["missed_bytes"]) == (5, 900)
 
 
+async def test_a_number_of_messages_that_nobody_knows_is_null(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as rig:
+        observer = Observer(rig)
+        await observer.says(started())
+        (gap,) = await observer.observe(ObservedLoss(messages=None, bytes=900))
+        assert gap.telemetry_summary["missed_messages"] is None
+
+
 async def test_a_change_of_pressure_is_told_with_the_numbers_that_show_it(tmp_path: Path) -> None:
     async with supervised(tmp_path) as rig:
         receipts = await Observer(rig).says(*BEGIN, *map(_used, (100, 950, 940, 860, 800, 100)))

@@ -101,10 +101,11 @@ class AppServerReader:
         """Note that a line was not read: from now on an unknown thread need not be the server's own."""
         self._has_gap = True
 
-    def close(self, evidence: Mapping[str, FactValue]) -> list[Observed]:
+    def close(self, evidence: Mapping[str, FactValue], counts: Mapping[str, FactValue] | None = None) -> list[Observed]:
         """Return the end of everything that is open, now that the server is gone.
 
         `evidence` shows it: ``{"exit_code": 0}``, ``{"signal": 9}``.  Any other than the exit code 0 broke it off.
+        `counts` of what was read and what was not stand beside it.
         """
         how: Literal["completed", "abandoned"] = "completed" if evidence.get("exit_code") == 0 else "abandoned"
         text = ", ".join(f"{name} {value}" for name, value in evidence.items()) or "unknown how"
@@ -112,7 +113,9 @@ class AppServerReader:
         for thread in self._threads.live():
             facts += self._questions.drop(thread.id)
             over = f"the app-server is gone: {text}"[:1_024]
-            facts.append(ThreadClosed(session=thread.id, evidence=over, how=how, details=dict(evidence)))
+            facts.append(
+                ThreadClosed(session=thread.id, evidence=over, how=how, details={**evidence, **(counts or {})})
+            )
             thread.live, thread.turn = False, None
         return _seen(facts)
 

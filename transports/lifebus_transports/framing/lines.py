@@ -47,11 +47,14 @@ class LineFramer:
         self._keep(rest)
         return lines
 
-    def lose(self) -> None:
-        """Note that bytes are missing here: the line that has begun is dropped, up to the next newline."""
+    def lose(self, *, line_begins: bool = False) -> None:
+        """Note that bytes are missing here: the line that has begun is dropped, up to the next newline.
+
+        With `line_begins` the last missing byte was a newline, so that the next line is whole.
+        """
         self.lost += 1
         self._kept.clear()
-        self._size, self._skipping = 0, True
+        self._size, self._skipping = 0, not line_begins
 
     def finish(self) -> list[bytes | Overlong]:
         """Return the last line, if the stream ended without a newline."""

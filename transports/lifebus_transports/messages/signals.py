@@ -40,9 +40,12 @@ class ObservedFact(Document, frozen=True, kw_only=True, tag="fact", tag_field="k
 
 
 class ObservedLoss(Document, frozen=True, kw_only=True, tag="lost", tag_field="kind"):
-    """The observer could not keep or read this much, here: messages and bytes, as far as it knows."""
+    """The observer could not keep or read this much, here.
 
-    messages: Count = 0
+    `messages` is null where nobody knows how many there were; `bytes` are at most those that passed.
+    """
+
+    messages: Count | None = 0
     bytes: Count = 0
 
 

@@ -50,6 +50,15 @@ def identify(pid: int) -> CallerProcess | None:
     return CallerProcess(pid=pid, started=f"{boot}:{stat.started}")
 
 
+def started_as(pid: int, ticks: str) -> CallerProcess | None:
+    """Return the process with this id that started so many clock ticks after this boot, whether or not it still lives.
+
+    None where the system does not count so.
+    """
+    boot = _boot_id()
+    return CallerProcess(pid=pid, started=f"{boot}:{ticks}") if boot is not None and ticks else None
+
+
 def harness_of(pid: int) -> CallerProcess | None:
     """Return the first process from `pid` upwards that is no shell and not our launcher; never the first of all."""
     for _ in range(_MAX_CLIMB + 1):
