@@ -58,6 +58,17 @@ class Refusal(Struct, frozen=True, kw_only=True):
         return tighten(self.failure_class, self.asked_retry)
 
 
+class DamagedReceipt(Refusal, frozen=True, kw_only=True):
+    """Why a recorded receipt is not returned: its row is not what was written, or is missing (docs/ledger.md D4).
+
+    What is wrong begins at `position`; behind `through` reading goes on.  `why` is one phrase.
+    """
+
+    position: int
+    through: int
+    why: str
+
+
 class NewReceipt(NamedTuple):
     """A receipt that asks to be recorded; its `sequence` is still null.
 
@@ -83,6 +94,10 @@ class StoredReceipt(Struct, frozen=True, kw_only=True):
     receipt: bytes
 
 
+Known = tuple[bytes, StoredReceipt | DamagedReceipt | None]
+"""What an idempotency key stands for: its digest, and its receipt; None where that was pruned."""
+
+
 class AppendResult(Struct, frozen=True, kw_only=True):
     """What became of one new receipt: it is stored (`replayed` when it was there before), or refused."""
 
@@ -94,7 +109,8 @@ class AppendResult(Struct, frozen=True, kw_only=True):
 class Query(Struct, frozen=True, kw_only=True):
     """Which receipts to read: after a position, at most `limit` of them and `max_bytes` of receipts, with filters.
 
-    `session` is the pair (adapter_id, harness_session_id).
+    `session` is the pair (adapter_id, harness_session_id).  `past_damage` passes over damaged receipts and says so in
+    the page: for what inside the broker has to go on with the rest.
     """
 
     after: int = 0
@@ -105,6 +121,7 @@ class Query(Struct, frozen=True, kw_only=True):
     event: LifecycleEvent | None = None
     status: ReceiptStatus | None = None
     since_epoch_s: int | None = None
+    past_damage: bool = False
 
 
 class Page(Struct, frozen=True, kw_only=True):
@@ -113,6 +130,8 @@ class Page(Struct, frozen=True, kw_only=True):
     `next` is the position to continue after; `complete` says that nothing up to `head` is missing behind `next`.
     `floor` is the smallest position still kept, minus one: a cursor below it gets `snapshot_required`,
     unless the query names a session or an adapter of which nothing was dropped after the cursor.
+    `damaged` names receipts that are not what was written.  None of them is in the page: it ends before the first one,
+    or has passed over them where the query asked for that.
     """
 
     epoch: str
@@ -123,6 +142,7 @@ class Page(Struct, frozen=True, kw_only=True):
     complete: bool
     # a page and no error: the follower still learns epoch, head and floor
     snapshot_required: bool = False
+    damaged: tuple[DamagedReceipt, ...] = ()
 
 
 class NewRecord(Struct, frozen=True):
@@ -259,15 +279,21 @@ class Ledger(Protocol):
         ...
 
     # many keys at once: a hand-over to the reading thread costs more than a key
-    async def find(self, scopes: Sequence[tuple[str, str, str]]) -> list[tuple[bytes, StoredReceipt | None] | None]:
+    async def find(self, scopes: Sequence[tuple[str, str, str]]) -> list[Known | None]:
         """Return, for each (client_id, adapter_id, idempotency_key), the stored digest and receipt.
 
-        None where the key is unknown; a receipt of None where only the tombstone is left.
+        None where the key is unknown; a receipt of None where only the tombstone is left, a refusal where it is
+        damaged.
         """
         ...
 
     async def read(self, query: Query) -> Page:
-        """Return committed receipts; never blocks the writer."""
+        """Return committed receipts; never blocks the writer.
+
+        Raises:
+            LifebusError: with the code ``row_damaged``, where the first receipt after `after` is damaged and the query
+                does not pass over it.
+        """
         ...
 
     async def sessions(self, session: tuple[str, str] | None = None) -> list[SessionHead]:

@@ -181,6 +181,11 @@ _STATE: Final[_Codes] = {
 
 _FILES: Final[_Codes] = {
     "ledger_damaged": ErrorCode(_INTERNAL, "the ledger's file is not what was written", also=(_INVALID,)),
+    "row_damaged": ErrorCode(
+        _INTERNAL,
+        "a receipt in the ledger's file is not what was written, or is missing",
+        asked_retry=RetryClass.RETRY_AFTER_OPERATOR,
+    ),
     "ledger_failed": ErrorCode(_INTERNAL, "the ledger stopped after an I/O error, or cannot be read"),
     "ledger_file_system": ErrorCode(_INTERNAL, "the ledger lies on a file system that cannot keep it"),
     "ledger_format": ErrorCode(_INTERNAL, "the ledger's file has a format that this program does not know"),

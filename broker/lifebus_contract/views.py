@@ -27,7 +27,8 @@ class LedgerStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the ledger promises, and whether it takes writes now.
 
     `writable` is false while the disk is full; `durability` is ``none``, ``full`` or ``relaxed``.  `lacks` names what
-    this ledger cannot do: ``durable``, ``snapshots``, ``retention``, ``local_file``; it is left out where it is empty.
+    this ledger cannot do: ``durable``, ``snapshots``, ``retention``, ``local_file``.  `damaged` says of each receipt
+    that was found to be damaged where it is and why.  Both are left out where they are empty.
     """
 
     backend: str
@@ -40,3 +41,4 @@ class LedgerStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
     size_bytes: int
     library: str  # name and version of what stores it
     lacks: tuple[str, ...] = ()
+    damaged: tuple[str, ...] = ()

@@ -5,12 +5,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
+from msgspec import Struct
+
 from lifebus_broker.claims import RENEWAL, claim_of, explain_lack
 from lifebus_broker.ledger.sqlite.checks.verify import verify
-from lifebus_broker.ledger.sqlite.errors import read_errors, unreadable
+from lifebus_broker.ledger.sqlite.errors import read_errors, unreadable, user_errors
 from lifebus_broker.ledger.sqlite.reader import Reader
 from lifebus_broker.ledger.sqlite.schema import check_library, library_version
-from lifebus_broker.ports import Query
+from lifebus_broker.ledger.sqlite.sound_rows import DamagedRow
+from lifebus_broker.ledger.sqlite.transfer.rescue import rescue_rows
+from lifebus_broker.ports import DamagedReceipt, Query
 from lifebus_broker.routing.negotiation import negotiate
 from lifebus_broker.routing.payload_validation import check_each
 from lifebus_contract import (
@@ -63,16 +67,40 @@ def receipts_of_file(path: Path, query: Backfill) -> Iterator[bytes]:
     """Yield the canonical receipts of a ledger file that the query asks for, in position order, up to the newest.
 
     Raises:
-        LifebusError: it cannot be read.
+        LifebusError: it cannot be read, or the next receipt is damaged (``row_damaged``).
     """
-    with read_errors(path), closing(Reader(_existing(path))) as reader:
+    with user_errors(path), closing(Reader(_existing(path))) as reader:
         after = max(query.after, reader.page(query_of(query, 0)).floor)
         while True:
             page = reader.page(query_of(query, after))
             yield from (stored.receipt for stored in page.stored)
+            if page.damaged:
+                raise DamagedRow(page.damaged[0])
             after = page.next
             if page.complete:
                 return
+
+
+class DamagedRange(Struct, frozen=True):
+    """Receipts of a file that are not what was written, from one position through another, and why."""
+
+    position: int
+    through: int
+    why: str
+
+
+def rescued_receipts(path: Path, query: Backfill) -> Iterator[bytes | DamagedRange]:
+    """Yield the sound receipts of a damaged ledger file as `receipts_of_file`, and what lies between them.
+
+    Raises:
+        LifebusError: it is no ledger, or cannot be opened.
+    """
+    with user_errors(path):
+        for found in rescue_rows(_existing(path), query_of(query, query.after)):
+            if isinstance(found, DamagedReceipt):
+                yield DamagedRange(found.position, found.through, found.why)
+            else:
+                yield found.receipt
 
 
 def negotiate_here(settings: Settings, adapter_id: str, requirements: Sequence[CapabilityRequest]) -> Negotiation:

@@ -13,17 +13,21 @@ from msgspec.structs import force_setattr
 
 from lifebus_broker.ledger.refusals import PRUNED, conflicting, unrecordable
 from lifebus_broker.ledger.sqlite.checksums import checksum, guarded
-from lifebus_broker.ports import EMITTER, AppendResult, NewReceipt, StoredReceipt, is_same_content
+from lifebus_broker.ports import (
+    EMITTER,
+    AppendResult,
+    DamagedReceipt,
+    Known,
+    NewReceipt,
+    StoredReceipt,
+    is_same_content,
+)
 from lifebus_broker.state.session_head import INITIAL, HeadState, next_head
 from lifebus_broker.state.stream_digests import NO_LINK, StreamKey, link_after, sequence_after
 from lifebus_contract import Receipt, encode_json
 
 COLUMNS: Final = 14
 """How many values a drafted row has in `Batch.values`, in the order of the view `intake`."""
-
-
-Known = tuple[bytes, StoredReceipt | None]
-"""What an idempotency key stands for: its digest and its receipt, None where that was pruned."""
 
 
 class Tip(Struct, frozen=True):
@@ -189,4 +193,6 @@ def _result_of(known: Known, key: str, digest: bytes) -> AppendResult:
     """Return the result of a receipt whose key is known (docs/contract.md 6.5)."""
     if not is_same_content(known[0], digest):
         return conflicting(key)
+    if isinstance(known[1], DamagedReceipt):  # no second receipt for it, and no altered bytes as the answer
+        return AppendResult(refusal=known[1])
     return PRUNED if known[1] is None else AppendResult(stored=known[1], replayed=True)

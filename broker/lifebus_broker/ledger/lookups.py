@@ -5,7 +5,7 @@ from typing import Final
 
 import anyio
 
-from lifebus_broker.ports import StoredReceipt
+from lifebus_broker.ports import Known
 
 MOST_KEYS: Final = 512
 """Most keys of one read; what comes afterwards is part of the next."""
@@ -13,7 +13,7 @@ MOST_KEYS: Final = 512
 Scope = tuple[str, str, str]
 """Whose key it is: client id, adapter id, idempotency key (docs/contract.md 6.5)."""
 
-Found = tuple[bytes, StoredReceipt | None] | None
+Found = Known | None
 """The digest and the receipt of a key, None where it is unknown."""
 
 

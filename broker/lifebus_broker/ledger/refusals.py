@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from lifebus_broker.ports import AppendResult, Refusal
+from lifebus_broker.ports import AppendResult, DamagedReceipt, Refusal
+from lifebus_contract.codes import CODES
 
 BUSY: Final = Refusal.of("busy", "the ledger's queue is full; try again")
 """Too much is queued; nothing was stored."""
@@ -32,6 +33,22 @@ def conflicting(key: str) -> AppendResult:
     """Return the answer to a known idempotency key that came with other content (docs/contract.md 6.5)."""
     detail = f"idempotency key `{key[:64]}` was used before with other content"
     return AppendResult(refusal=Refusal.of("duplicate_id_conflict", detail))
+
+
+def damaged_row(position: int, what: str, through: int | None = None) -> DamagedReceipt:
+    """Return why a row is not returned; `through` where it is the first of several."""
+    known, through = CODES["row_damaged"], through or position
+    more = f", as is everything up to row {through}" if through > position else ""
+    detail = f"row {position}: {what}{more}; it is not shown, and reading goes on after position {through}"
+    return DamagedReceipt(
+        failure_class=known.failure_class,
+        asked_retry=known.asked_retry,
+        detail=detail,
+        code="row_damaged",
+        position=position,
+        through=through,
+        why=what,
+    )
 
 
 def unrecordable(fault: Exception) -> AppendResult:

@@ -14,7 +14,16 @@ import anyio
 import structlog
 from msgspec import Struct, structs
 
-from lifebus_broker.ports import AppendResult, Evidence, Ledger, NewReceipt, Refusal, StoredReceipt, is_same_content
+from lifebus_broker.ports import (
+    AppendResult,
+    DamagedReceipt,
+    Evidence,
+    Ledger,
+    NewReceipt,
+    Refusal,
+    StoredReceipt,
+    is_same_content,
+)
 from lifebus_broker.routing.background import Background, DispatchKey
 from lifebus_broker.routing.clients import CallbackClient
 from lifebus_broker.routing.invocation import ask
@@ -112,6 +121,8 @@ class Dispatcher:
                 return EmissionResult(refusal=_CONFLICT)
             if known_receipt is None:  # pruned: only its key is left
                 return EmissionResult(refusal=_PRUNED)
+            if isinstance(known_receipt, DamagedReceipt):  # an answer with altered bytes would be taken for the truth
+                return EmissionResult(refusal=known_receipt)
             stored[name] = known_receipt
         mine = stored.get(planned.client_id)
         if mine is not None and planned.plan.receipt is None and _is_by(mine, planned.client_id):

@@ -70,7 +70,7 @@ class FrameEnds:
         key = (request.adapter_id, request.harness_session_id)
         found: dict[_FrameKey, _Claim | None] = {}
         while not complete:
-            page = await self._ledger.read(Query(after=after, limit=_PAGE_ROWS, session=key))
+            page = await self._ledger.read(Query(after=after, limit=_PAGE_ROWS, session=key, past_damage=True))
             for stored in page.stored:
                 receipt = decode_receipt(stored.receipt)
                 facts = receipt.telemetry_summary

@@ -52,6 +52,7 @@ _BY_CODE: Final = {
     "unreadable": ExitCode.IO,
     "ledger_failed": ExitCode.IO,
     "ledger_damaged": ExitCode.IO,
+    "row_damaged": ExitCode.IO,
     "ledger_format": ExitCode.IO,
 }
 

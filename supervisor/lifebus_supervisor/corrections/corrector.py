@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 
 import anyio
 import structlog
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from lifebus_broker.ledger.refusals import NOT_NOW
 from lifebus_broker.ports import Query, Refusal, StoredReceipt
@@ -154,7 +154,8 @@ class Corrector:
         complete = False
         while not complete:
             after = max(after, self._floor)
-            page = await self._bus.ledger.read(Query(after=after, limit=_ROWS, event=LifecycleEvent.FRAME_ENDED))
+            query = Query(after=after, limit=_ROWS, event=LifecycleEvent.FRAME_ENDED, past_damage=True)
+            page = await self._bus.ledger.read(query)
             for stored in page.stored:
                 if _BLOCKED_BYTES in stored.receipt and blocked_frame(end := decode_receipt(stored.receipt)):
                     yield stored.position, end
@@ -188,8 +189,19 @@ class Corrector:
     async def _page(self, adapter_id: str, session: str | None, after: int) -> list[tuple[int, Receipt]]:
         """Return the receipts of a session behind a position, with their positions; at most a page of them."""
         key = None if session is None else (adapter_id, session)
-        query = Query(after=max(after, self._floor), limit=_ROWS, max_bytes=_BYTES, adapter_id=adapter_id, session=key)
+        query = Query(
+            after=max(after, self._floor),
+            limit=_ROWS,
+            max_bytes=_BYTES,
+            adapter_id=adapter_id,
+            session=key,
+            past_damage=True,
+        )
         page = await self._bus.ledger.read(query)
+        # a page scans a bounded number of rows, and may have found nothing yet
+        while not page.stored and not page.complete:
+            query = structs.replace(query, after=page.next)
+            page = await self._bus.ledger.read(query)
         return [(stored.position, decode_receipt(stored.receipt)) for stored in page.stored]
 
     async def _record(self, receipts: Sequence[Receipt], invocations: Collection[str], mistake: Mistake) -> None:

@@ -6,7 +6,7 @@ import anyio.to_thread
 import structlog
 from msgspec import structs
 
-from lifebus_broker.ports import Evidence
+from lifebus_broker.ports import Evidence, StoredReceipt
 from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.invocation import explain
 from lifebus_broker.routing.receipts import with_evidence
@@ -114,7 +114,8 @@ class _Recovery:
         scope = (self._record.client_id, request.adapter_id, str(request.idempotency_key))
         (found,) = await self._bus.ledger.find([scope])
         stored = None if found is None else found[1]
-        if stored is not None:
+        # where it is damaged, the ledger refuses the key by itself
+        if isinstance(stored, StoredReceipt):
             receipt = decode_receipt(stored.receipt)
             named = {one.payload_id for one in receipt.payload_receipts}
             # a failure names the payload in its facts, a success in a payload receipt

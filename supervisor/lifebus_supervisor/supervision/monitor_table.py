@@ -119,7 +119,9 @@ class MonitorTable:
         if waiting.cancelled_caught:
             return
         while not monitor.loaded or monitor.position < monitor.newest:
-            page = await self._ledger.read(Query(after=monitor.position, limit=_PAGE_ROWS, session=monitor.key))
+            # A session whose past is damaged is supervised by what is left of it.
+            query = Query(after=monitor.position, limit=_PAGE_ROWS, session=monitor.key, past_damage=True)
+            page = await self._ledger.read(query)
             for one in page.stored:
                 if one.position > monitor.position:  # others may have applied receipts while the page was read
                     self._apply(monitor, one, now if monitor.loaded else None)

@@ -37,7 +37,7 @@ UNTRUSTED: Final = (apsw.IOError, apsw.CorruptError, apsw.NotADBError, UnicodeDe
 
 _ADVICE: Final = (
     "nothing in it was changed: `lifebus ledger verify` lists what is wrong, `lifebus ledger restore` goes back to a "
-    "backup, `lifebus receipts export` saves what can be read"
+    "backup, `lifebus receipts export --rescue` saves what can be read"
 )
 
 

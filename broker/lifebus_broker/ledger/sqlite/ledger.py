@@ -7,7 +7,7 @@ import asyncio
 import os
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -23,19 +23,23 @@ from lifebus_broker.ledger.batching import weight_of
 from lifebus_broker.ledger.lookups import Lookups
 from lifebus_broker.ledger.refusals import BUSY, CLOSED, DISK_FULL, FAILED, OVERSIZED
 from lifebus_broker.ledger.retention import Limits, PruneDecision
+from lifebus_broker.ledger.sqlite import file as sqlite_file
 from lifebus_broker.ledger.sqlite.checks.verify import verify
 from lifebus_broker.ledger.sqlite.file import UNTRUSTED, LedgerFile, open_file
 from lifebus_broker.ledger.sqlite.journal import SqliteJournal
 from lifebus_broker.ledger.sqlite.log import SqliteLog
 from lifebus_broker.ledger.sqlite.maintenance import room_on
 from lifebus_broker.ledger.sqlite.schema import Durability, check_library
+from lifebus_broker.ledger.sqlite.sound_rows import DamagedRow
 from lifebus_broker.ledger.sqlite.store import Store
 from lifebus_broker.ledger.sqlite.tombstones import expired_tombstones
 from lifebus_broker.ledger.sqlite.usage import bytes_on_disk, decide_prune
 from lifebus_broker.ledger.sqlite.writer import PendingReceipts, Reports, Results, Task, Writer, refused
 from lifebus_broker.ports import (
     AppendResult,
+    DamagedReceipt,
     Journal,
+    Known,
     LedgerCapabilities,
     NewReceipt,
     Page,
@@ -54,6 +58,9 @@ MAX_QUEUED_WEIGHT: Final = 32 * 1024 * 1024
 
 NOT_KEPT_BYTES: Final = 256 * 1024 * 1024
 """About how many bytes of receipts are there at most where nothing is kept; then the oldest go."""
+
+_MAX_DAMAGED: Final = 20
+"""Most damaged rows that the log and the status name."""
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -81,6 +88,7 @@ class SqliteLedger:
         self._queued = self._weight = 0
         self._closing = False
         self._refusal: Refusal | None = None
+        self._damaged: dict[int, str] = {}
         self._writer = Writer(
             file.store,
             Reports(
@@ -88,6 +96,7 @@ class SqliteLedger:
                 writable=lambda writable: self._report(self._on_writable, writable),
                 finished=lambda task, result: self._report(task.done, result),
                 failed=lambda fault: self._report(self._on_failed, fault),
+                damaged=lambda found: self._report(self._note_damage, found),
             ),
             partial(room_on, file.path.parent),
             None if file.is_kept else partial(decide_prune, file.path, Limits(keep_bytes=NOT_KEPT_BYTES), 0),
@@ -167,16 +176,23 @@ class SqliteLedger:
         self._writer.submit(PendingReceipts(receipts, done, weight))
         return None
 
-    async def find(self, scopes: Sequence[tuple[str, str, str]]) -> list[tuple[bytes, StoredReceipt | None] | None]:
+    async def find(self, scopes: Sequence[tuple[str, str, str]]) -> list[Known | None]:
         """Return the stored digest and row of each key (ports.Ledger.find)."""
-        return await self._lookups.find(scopes)
+        found = await self._lookups.find(scopes)
+        self._note_damage(known[1] for known in found if known is not None)
+        return found
 
     async def read(self, query: Query) -> Page:
         """Return committed rows (ports.Ledger.read).
 
         A page scans a bounded number of rows, so with filters it may be empty and yet not `complete`.
         """
-        return await self._in_thread(self._reader.page, query, limiter=self._one_reader)
+        page = await self._in_thread(self._reader.page, query, limiter=self._one_reader)
+        self._note_damage(page.damaged)
+        # what comes before the damage first: the next page begins at it
+        if page.damaged and not query.past_damage and page.next <= query.after:
+            raise DamagedRow(page.damaged[0])
+        return page
 
     async def sessions(self, session: tuple[str, str] | None = None) -> list[SessionHead]:
         """Return the heads of all sessions, newest last, or of one."""
@@ -240,6 +256,7 @@ class SqliteLedger:
             size_bytes=self._file.store.size_bytes,
             library=f"SQLite {apsw.sqlite_lib_version()}",
             lacks=self.capabilities.lacking,
+            damaged=tuple(self._damaged[position] for position in sorted(self._damaged)),
         )
 
     async def aclose(self) -> None:
@@ -282,6 +299,18 @@ class SqliteLedger:
             raise InternalError(f"the ledger cannot be read: {type(fault).__name__}", code="ledger_failed") from fault
         except apsw.Error as fault:
             raise BrokerBusy(f"the ledger cannot be read now: {type(fault).__name__}", code="busy") from fault
+
+    def _note_damage(self, found: Iterable[object]) -> None:
+        """Say once of each damaged row that it is; one that the next start would refuse ends the ledger now."""
+        for one in found:
+            if not isinstance(one, DamagedReceipt):
+                continue
+            if one.position not in self._damaged and len(self._damaged) < _MAX_DAMAGED:
+                self._damaged[one.position] = one.detail
+                _LOG.error("ledger.row_damaged", position=one.position, through=one.through, detail=one.detail[:200])
+            # what is recorded now continues the newest rows: it must not be linked to what is damaged
+            if one.position > self._head - sqlite_file.BOOT_TAIL:
+                self._on_failed(DamagedRow(one))
 
     def _report(self, receive: Callable[[*Ts], None], *arguments: *Ts) -> None:
         """Hand something from the writer thread to the event loop; ignored when that is closed."""

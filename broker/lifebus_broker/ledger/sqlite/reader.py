@@ -1,4 +1,7 @@
-"""Queries on the ledger file: pages of rows, keys and session heads, each in one short read transaction."""
+"""Queries on the ledger file: pages of rows, keys and session heads, each in one short read transaction.
+
+Filters are applied to what the receipts say, and never to the columns: a changed column would hide a row in silence.
+"""
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -10,14 +13,20 @@ from msgspec import Struct
 
 from lifebus_broker.ledger.batching import key_of, state_from
 from lifebus_broker.ledger.sqlite import statements as sql
+from lifebus_broker.ledger.sqlite.checksums import checksum
 from lifebus_broker.ledger.sqlite.schema import MARK_EVERY, executor, open_reader
+from lifebus_broker.ledger.sqlite.sound_rows import COLUMNS as ROW_COLUMNS
+from lifebus_broker.ledger.sqlite.sound_rows import missing_rows, row_filter, sound
 from lifebus_broker.ledger.sqlite.tombstones import find_tombstones
-from lifebus_broker.ports import Page, Query, StoredReceipt
+from lifebus_broker.ports import DamagedReceipt, Known, Page, Query, StoredReceipt
 from lifebus_contract import LifecycleEvent, ReceiptStatus
 from lifebus_contract.views import SessionHead
 
-SCAN_ROWS: Final = 16_384
-"""Most rows that one page scans; with filters it may find fewer than asked for, or none."""
+SCAN_ROWS: Final = 4_096
+"""Most rows that one page scans; with filters it may find fewer than asked for, or none.
+
+Each costs about 5 µs, in which lookups of keys wait.
+"""
 
 _MAX_LIMIT: Final = 4096
 
@@ -44,22 +53,23 @@ _ONE_HEAD: Final = _HEADS.format(
     columns=_COLUMNS,
 )
 
-_WALK: Final = """
+_WALK: Final = f"""
 WITH RECURSIVE walk(position, previous) AS (
   SELECT position, previous FROM rows WHERE position = :last AND position > :start
   UNION ALL
   SELECT r.position, r.previous FROM walk w JOIN rows r ON r.position = w.previous
   WHERE w.previous > :start AND w.previous < w.position)
-SELECT r.position, s.adapter_id, s.harness_session_id, r.sequence, r.receipt
-FROM walk w CROSS JOIN rows r ON r.position = w.position JOIN streams s ON s.stream = r.stream
-WHERE true"""
-_SCAN: Final = f"{sql.ROW} WHERE r.position > :start AND r.position <= :last"
+SELECT {ROW_COLUMNS} FROM walk w CROSS JOIN rows r ON r.position = w.position ORDER BY r.position"""  # noqa: S608  our own names
+_SCAN: Final = f"""
+SELECT {ROW_COLUMNS} FROM rows r
+WHERE r.position > :start AND r.position <= :last ORDER BY r.position"""  # noqa: S608  our own names
 
 _NEWEST: Final = """
 SELECT max(position) FROM (SELECT position FROM tips WHERE stream = ?1
   UNION ALL SELECT position FROM rows
     WHERE position > (SELECT value FROM meta WHERE key = 'pointed') AND stream = ?1)"""
 
+_SECOND: Final = "SELECT second, position, checksum FROM seconds WHERE second >= ? ORDER BY second LIMIT 1"
 _LOST: Final = """
 SELECT EXISTS (SELECT 1 FROM bases WHERE position > :start AND stream IN (SELECT stream FROM streams WHERE {which}))
   OR EXISTS (SELECT 1 FROM rows WHERE position > max(:start, :pruned) AND position <= :floor
@@ -67,19 +77,20 @@ SELECT EXISTS (SELECT 1 FROM bases WHERE position > :start AND stream IN (SELECT
 _LOST_OF_SESSION: Final = _LOST.format(which="adapter_id = :adapter AND harness_session_id = :session")
 _LOST_OF_ADAPTER: Final = _LOST.format(which="adapter_id = :adapter")
 
-_FILTERS: Final = {
-    "adapter_id": "s.adapter_id = :adapter_id",
-    "event": "r.event = :event",
-    "status": "r.status = :status",
-    "since_epoch_s": "r.at_epoch_s >= :since_epoch_s",
-}
+
+class _Found(Struct):
+    """What a page found: its rows, how far it looked, and what it did not return."""
+
+    rows: list[StoredReceipt]
+    next: int
+    damaged: tuple[DamagedReceipt, ...] = ()
 
 
 class Reader:
     """Owns the read-only connection.  Every method blocks and may raise `apsw.Error`; one at a time."""
 
     def __init__(self, path: Path, *, vfs: str | None = None, numbered: bool = True) -> None:
-        """Open the file; unless `numbered`, rows have no sequence."""
+        """Open the file; unless `numbered`, session heads have no sequence."""
         self._numbered = numbered
         self.connection = open_reader(path, vfs=vfs)
         self._execute = executor(self.connection)
@@ -88,11 +99,11 @@ class Reader:
         """Close the connection."""
         self.connection.close()
 
-    def find(self, scopes: Sequence[tuple[str, str, str]]) -> list[tuple[bytes, StoredReceipt | None] | None]:
+    def find(self, scopes: Sequence[tuple[str, str, str]]) -> list[Known | None]:
         """Return digest and row of each (client_id, adapter_id, idempotency_key)."""
         keys = [key_of(*scope) for scope in scopes]
         with self._snapshot() as meta:
-            known = sql.known(self._execute, keys, meta.floor, numbered=self._numbered)
+            known = sql.known(self._execute, keys, meta.floor)
             if meta.pruned:
                 # tombstones have a table of their own, which is empty until something was pruned
                 known |= find_tombstones(self._execute, [key for key in keys if key not in known])
@@ -106,7 +117,7 @@ class Reader:
         return [_head(found, self._numbered) for found in self._execute(_ONE_HEAD, names).fetchall()]
 
     def page(self, query: Query) -> Page:
-        """Return one page of rows."""
+        """Return one page of rows, each checked against its link; what is damaged is named instead."""
         with self._snapshot() as meta:
             start = query.after
             if query.since_epoch_s is not None:
@@ -116,16 +127,12 @@ class Reader:
                 if self._is_lost(query, start, meta):
                     return meta.page((), meta.floor, complete=False, snapshot_required=True)
                 start = meta.floor
-            if query.session is None:
+            found = None if query.session is None else self._walk(query, query.session, start, meta.head)
+            if found is None:
                 # bounded: a filter that matches nothing must not scan the whole file in one transaction
-                last = max(start, min(start + SCAN_ROWS, meta.head))
-                rows, cut = self._collect(_SCAN, query, start, last)
-            else:
-                last, newest = self._reach(query.session, start, query.limit)
-                rows, cut = self._collect(_WALK, query, start, last)
-                last = max(start, meta.head if newest else last)
-        next_ = rows[-1].position if cut else last
-        return meta.page(tuple(rows), next_, complete=not cut and last >= meta.head)
+                found = self._scan(query, start, max(start, min(start + SCAN_ROWS, meta.head)))
+        complete = found.next >= meta.head
+        return meta.page(tuple(found.rows), found.next, complete=complete, damaged=found.damaged)
 
     @contextmanager
     def _snapshot(self) -> Generator["_Meta"]:
@@ -151,9 +158,32 @@ class Reader:
 
     def _first_since(self, second: int, head: int) -> int:
         """Return the position before which no receipt is of `second` or a later one."""
-        found = self._execute("SELECT position FROM seconds WHERE second >= ? ORDER BY second LIMIT 1", (second,))
-        row = found.fetchone()
-        return head + 1 if row is None else int(row[0])
+        row = self._execute(_SECOND, (second,)).fetchone()
+        if row is None:
+            return head + 1
+        # an entry that is not what was written would hide rows: then all of them are looked at
+        return int(row[1]) if checksum(row[0], row[1]) == row[2] else 1
+
+    def _walk(self, query: Query, session: tuple[str, str], start: int, head: int) -> _Found | None:
+        """Return rows of one session, found by what each row says of the one before it.
+
+        None where that does not come out: then every row from `start` on has to be looked at.
+        """
+        last, newest = self._reach(session, start, query.limit)
+        walked = self._execute(_WALK, {"start": start, "last": last}).fetchall()
+        if (walked[-1][0] if walked else start) != max(last, start):
+            return None  # what a mark or a pointer leads to is not there
+        found = _Found([], max(start, head if newest else last))
+        page = _PageBuilder(query)
+        for values in walked:
+            row = sound(values)
+            # the link says that the row before it is the right one, and so that none is missing between the two
+            if isinstance(row, DamagedReceipt) or (row[0].adapter_id, row[0].harness_session_id) != session:
+                return None
+            if page.is_wanted(row[0]) and not page.take(row[1]):
+                return _Found(page.rows, page.rows[-1].position)
+        found.rows = page.rows
+        return found
 
     def _reach(self, session: tuple[str, str], start: int, limit: int) -> tuple[int, bool]:
         """Return the position of a receipt of the session some `limit` receipts on, and whether it is the newest."""
@@ -167,22 +197,46 @@ class Reader:
         positions = self._execute(statement, (row[0], start, marks)).fetchall()
         if len(positions) == marks:
             return positions[-1][0], False
-        return self._execute(_NEWEST, (row[0],)).fetchone()[0], True
+        newest = self._execute(_NEWEST, (row[0],)).fetchone()[0]
+        return start if newest is None else newest, True
 
-    def _collect(self, statement: str, query: Query, start: int, last: int) -> tuple[list[StoredReceipt], bool]:
-        """Return the rows of a statement that pass the filters and fit the page, and whether more are left."""
-        wanted = {name: getattr(query, name) for name in _FILTERS if getattr(query, name) is not None}
-        conditions = "".join(f" AND {_FILTERS[name]}" for name in wanted)
-        rows: list[StoredReceipt] = []
-        size = 0
-        found = self._execute(f"{statement}{conditions} ORDER BY r.position", {**wanted, "start": start, "last": last})
-        for values in found:
-            size += len(values[4])
-            # at least one row, however large: an empty page would not lead on
-            if rows and (size > query.max_bytes or len(rows) >= min(query.limit, _MAX_LIMIT)):
-                return rows, True
-            rows.append(sql.to_row(*values, numbered=self._numbered))
-        return rows, False
+    def _scan(self, query: Query, start: int, last: int) -> _Found:
+        """Return the rows after `start` that are asked for; up to `last` every row is looked at."""
+        page, damaged = _PageBuilder(query), list[DamagedReceipt]()
+        following = start + 1
+        for values in self._execute(_SCAN, {"start": start, "last": last}):
+            if values[0] != following:
+                damaged.append(missing_rows(following, values[0] - 1))
+            row = sound(values)
+            if isinstance(row, DamagedReceipt):
+                damaged.append(row)
+            if damaged and not query.past_damage:
+                return _Found(page.rows, damaged[0].position - 1, damaged=tuple(damaged[:1]))
+            following = values[0] + 1
+            if not isinstance(row, DamagedReceipt) and page.is_wanted(row[0]) and not page.take(row[1]):
+                return _Found(page.rows, values[0] - 1, damaged=tuple(damaged))
+        if following <= last:
+            damaged.append(missing_rows(following, last))
+            last = last if query.past_damage else following - 1
+        return _Found(page.rows, last, damaged=tuple(damaged))
+
+
+class _PageBuilder:
+    """The rows of a page, within the bounds of its query."""
+
+    def __init__(self, query: Query) -> None:
+        self.rows: list[StoredReceipt] = []
+        self.is_wanted = row_filter(query)
+        self._limit, self._room = min(query.limit, _MAX_LIMIT), query.max_bytes
+
+    def take(self, row: StoredReceipt) -> bool:
+        """Add a row; return False where it belongs to the next page."""
+        self._room -= len(row.receipt)
+        # at least one row, however large: an empty page would not lead on
+        if self.rows and (self._room < 0 or len(self.rows) >= self._limit):
+            return False
+        self.rows.append(row)
+        return True
 
 
 class _Meta(Struct, frozen=True):
@@ -194,7 +248,13 @@ class _Meta(Struct, frozen=True):
     pruned: int
 
     def page(
-        self, stored: tuple[StoredReceipt, ...], next_: int, *, complete: bool, snapshot_required: bool = False
+        self,
+        stored: tuple[StoredReceipt, ...],
+        next_: int,
+        *,
+        complete: bool,
+        snapshot_required: bool = False,
+        damaged: tuple[DamagedReceipt, ...] = (),
     ) -> Page:
         return Page(
             epoch=self.epoch,
@@ -204,6 +264,7 @@ class _Meta(Struct, frozen=True):
             floor=self.floor,
             complete=complete,
             snapshot_required=snapshot_required,
+            damaged=damaged,
         )
 
 

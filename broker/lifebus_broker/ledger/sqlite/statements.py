@@ -11,10 +11,13 @@ from typing import Any, Final
 
 import apsw
 
-from lifebus_broker.ledger.batching import COLUMNS, Known
+from lifebus_broker.ledger.batching import COLUMNS
+from lifebus_broker.ledger.refusals import damaged_row
 from lifebus_broker.ledger.sqlite.checksums import unguarded
 from lifebus_broker.ledger.sqlite.schema import Execute
-from lifebus_broker.ports import StoredReceipt
+from lifebus_broker.ledger.sqlite.sound_rows import COLUMNS as ROW_COLUMNS
+from lifebus_broker.ledger.sqlite.sound_rows import sound
+from lifebus_broker.ports import DamagedReceipt, Known, StoredReceipt
 
 # few widths, so that the statement cache holds every one of them
 _WIDTHS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
@@ -38,10 +41,6 @@ FROM rows r JOIN streams s USING (stream)
 WHERE r.position IN (SELECT max(position) FROM rows WHERE position > ? GROUP BY stream)"""
 """The newest row of every stream that has one after a position."""
 
-ROW: Final = """
-SELECT r.position, s.adapter_id, s.harness_session_id, r.sequence, r.receipt
-FROM rows r JOIN streams s USING (stream)"""
-
 KEEP_BASES: Final = """
 INSERT OR REPLACE INTO bases
 SELECT stream, position, sequence, at_epoch_s, event, status, ended, open_frames, harness_sequence, link,
@@ -64,10 +63,9 @@ PROBE: Final = (
     "INSERT OR REPLACE INTO meta SELECT 'probe', room, checksum('probe', room) FROM (SELECT zeroblob(?) AS room)"
 )
 _INTAKE: Final = "INSERT INTO intake VALUES "
-_KNOWN: Final = """
-SELECT k.key, k.digest, k.position, s.adapter_id, s.harness_session_id, r.sequence, r.receipt
-FROM keys k LEFT JOIN rows r ON r.position = k.position LEFT JOIN streams s ON s.stream = r.stream
-WHERE k.key IN """
+_KNOWN: Final = f"""
+SELECT k.key, k.digest, k.position, {ROW_COLUMNS} FROM keys k LEFT JOIN rows r ON r.position = k.position
+WHERE k.key IN """  # noqa: S608  our own names
 
 
 def insert_rows(execute: Execute, values: list[object]) -> None:
@@ -91,18 +89,20 @@ def insert_all(execute: Execute, statement: str, columns: int, values: Sequence[
             start += step
 
 
-def known(execute: Execute, keys: list[str], floor: int, *, numbered: bool = True) -> dict[str, Known]:
+def known(execute: Execute, keys: list[str], floor: int) -> dict[str, Known]:
     """Return digest and row of the keys that are there; of the receipts below the floor the digest only.
+
+    A row that is not what was written is a refusal.
 
     Raises:
         apsw.CorruptError: the file says something else than was written.
     """
     found: dict[str, Known] = {}
-    for key, stored, position, *rest in select_all(execute, _KNOWN, keys):
+    for key, stored, position, *row in select_all(execute, _KNOWN, keys):
         digest = unguarded(key, stored, position)
         if digest is None:
             raise apsw.CorruptError(f"the digest or position of an idempotency key is damaged (row {position})")
-        found[key] = (digest, to_row(position, *rest, numbered=numbered) if position > floor else None)
+        found[key] = (digest, _row_of(position, row) if position > floor else None)
     return found
 
 
@@ -116,17 +116,12 @@ def select_all(execute: Execute, statement: str, values: Sequence[object]) -> li
     return found
 
 
-def to_row(
-    position: int, adapter_id: str, session: str, sequence: int | None, receipt: bytes, *, numbered: bool
-) -> StoredReceipt:
-    """Return what `ROW` selects as a row; its sequence only where the ledger claims sequences."""
-    return StoredReceipt(
-        position=position,
-        adapter_id=adapter_id,
-        harness_session_id=session or None,
-        sequence=sequence if numbered else None,
-        receipt=receipt,
-    )
+def _row_of(position: int, row: Sequence[Any]) -> StoredReceipt | DamagedReceipt:
+    """Return the row that a key leads to, where it is what was written."""
+    if row[0] is None:
+        return damaged_row(position, "is missing")
+    found = sound(row)
+    return found if isinstance(found, DamagedReceipt) else found[1]
 
 
 @cache

@@ -14,7 +14,7 @@ from typing import Any, Final, Self
 
 import apsw
 
-from lifebus_broker.ledger.batching import Batch, Known, Tip, state_from
+from lifebus_broker.ledger.batching import Batch, Tip, state_from
 from lifebus_broker.ledger.record_batch import RecordBatch
 from lifebus_broker.ledger.sqlite import statements as sql
 from lifebus_broker.ledger.sqlite.format import create, set_meta
@@ -22,6 +22,7 @@ from lifebus_broker.ledger.sqlite.records import RecordTable
 from lifebus_broker.ledger.sqlite.schema import Durability, busy_timeout, executor, open_writer
 from lifebus_broker.ledger.sqlite.tombstones import Tombstones
 from lifebus_broker.ledger.sqlite.watermark import HighWaterMark, Watermark
+from lifebus_broker.ports import Known
 from lifebus_broker.state.stream_digests import StreamKey
 
 POINT_EVERY: Final = 16_384
@@ -134,7 +135,7 @@ class Store:
         """Return what the keys stand for, where they are known."""
         wanted = list(keys)
         # tombstones first: of a key that is in both, the live receipt counts
-        return self.tombstones.find(wanted) | sql.known(self._execute, wanted, self.floor, numbered=self.numbered)
+        return self.tombstones.find(wanted) | sql.known(self._execute, wanted, self.floor)
 
     def write(self, batch: Batch, records: RecordBatch | None = None) -> None:
         """Commit receipts and notes together; a key that is known already raises `apsw.ConstraintError`."""

@@ -17,11 +17,11 @@ import apsw
 import msgspec
 from msgspec import Struct
 
-from lifebus_broker.ledger.batching import Known, key_of
+from lifebus_broker.ledger.batching import key_of
 from lifebus_broker.ledger.sqlite.checksums import checksum, unguarded
 from lifebus_broker.ledger.sqlite.schema import Execute, executor, open_reader
 from lifebus_broker.ledger.sqlite.statements import insert_all, select_all
-from lifebus_broker.ports import EMITTER
+from lifebus_broker.ports import EMITTER, Known
 
 EXPIRE_STEP: Final = 512
 """Most tombstones that one transaction removes, so that appends need not wait long."""

@@ -15,12 +15,21 @@ from typing import Any, Final
 import apsw
 from msgspec import Struct
 
-from lifebus_broker.ledger.batching import Batch, Known, emitter_key_of, key_of
+from lifebus_broker.ledger.batching import Batch, emitter_key_of, key_of
 from lifebus_broker.ledger.record_batch import RecordBatch
 from lifebus_broker.ledger.refusals import BUSY, DISK_FULL
 from lifebus_broker.ledger.sqlite.maintenance import Maintenance, Room, Surplus
 from lifebus_broker.ledger.sqlite.store import Store
-from lifebus_broker.ports import AppendResult, NewReceipt, NewRecord, Record, Refusal, StoredReceipt
+from lifebus_broker.ports import (
+    AppendResult,
+    DamagedReceipt,
+    Known,
+    NewReceipt,
+    NewRecord,
+    Record,
+    Refusal,
+    StoredReceipt,
+)
 
 COMMIT_ROWS: Final = 512
 """Rows after which no further append joins a transaction."""
@@ -76,13 +85,14 @@ class Reports(Struct, frozen=True):
     """Where the thread reports to; each is called in the thread and hands over to the event loop.
 
     `committed` gets the results and the newly stored receipts, `writable` whether the disk takes writes, `finished` the
-    result of a task, `failed` what ended the thread.
+    result of a task, `failed` what ended the thread, `damaged` the damaged receipts that keys stand for.
     """
 
     committed: Callable[[Results, list[StoredReceipt]], None]
     writable: Callable[[bool], None]
     finished: Callable[[Task, Any], None]
     failed: Callable[[BaseException], None]
+    damaged: Callable[[list[DamagedReceipt]], None]
 
 
 def refused(pending: PendingAppend, refusal: Refusal) -> Any:
@@ -213,7 +223,10 @@ class Writer:
             tombstones = self._store.tombstones
             return self._attempt(appends, tombstones.find(_keys(appends)) if tombstones.exist else {})
         except apsw.ConstraintError:  # a known key: rare, because the router reads it first
-            return self._attempt(appends, self._store.lookup(_keys(appends)))
+            known = self._store.lookup(_keys(appends))
+            if damaged := [found for _, found in known.values() if isinstance(found, DamagedReceipt)]:
+                self._reports.damaged(damaged)
+            return self._attempt(appends, known)
 
     def _attempt(self, appends: list[PendingAppend], known: Mapping[str, Known]) -> tuple[Results, list[StoredReceipt]]:
         store = self._store

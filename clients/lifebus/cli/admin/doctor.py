@@ -54,6 +54,7 @@ def _show_result(result: CheckResult) -> None:
 
 _MIN_FREE_BYTES: Final = 256 * 1024 * 1024
 _SOCKETS: Final = ("hook.sock", "requests.ipc", "receipts.ipc")
+_MEND_LEDGER: Final = "`lifebus ledger verify` names the faults; `lifebus ledger restore` puts a backup in its place"
 _HOOK_LIMIT_S: Final = 0.3
 
 
@@ -216,10 +217,8 @@ def _broker(settings: "Settings") -> CheckResult:
         fix = "stop the broker and start it again"
         return CheckResult(check="broker", state="warn", evidence=f"{evidence}; installed is {VERSION}", fix=fix)
     if found.counters.get("keeper_broken"):
-        fix = "`lifebus ledger verify` names the faults; `lifebus ledger restore` puts a backup in its place"
-        return CheckResult(
-            check="broker", state="bad", evidence="an old part of the ledger does not hold together", fix=fix
-        )
+        evidence = "an old part of the ledger does not hold together"
+        return CheckResult(check="broker", state="bad", evidence=evidence, fix=_MEND_LEDGER)
     return CheckResult(check="broker", state="ok", evidence=evidence)
 
 
@@ -257,6 +256,11 @@ def _ledger(settings: "Settings") -> CheckResult:
         return CheckResult(check="ledger", state="warn", evidence="in memory: nothing is kept", fix=fix)
     if not path.exists():
         return CheckResult(check="ledger", state="ok", evidence=f"{path} will be made at the first start")
+    # what a running broker came upon lies mostly further back than what is verified here
+    running = _status(settings)
+    if running is not None and running.ledger.damaged:
+        evidence = f"{path}: {running.ledger.damaged[0]}"
+        return CheckResult(check="ledger", state="bad", evidence=evidence, fix=_MEND_LEDGER)
     from lifebus_admin.inspection import verify_file  # noqa: PLC0415
 
     head, faults = verify_file(path, tail=1_000)

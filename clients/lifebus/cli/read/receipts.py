@@ -14,7 +14,7 @@ from lifebus.cli.connection import on_bus, present_settings
 from lifebus.cli.errors import say_lines
 from lifebus.cli.exit_codes import ExitCode, UsageError
 from lifebus.cli.terminal import put, put_bytes, say
-from lifebus_contract import Receipt, TransportError
+from lifebus_contract import LifebusError, Receipt, TransportError
 
 if TYPE_CHECKING:
     from lifebus._internal.view import Position
@@ -81,26 +81,36 @@ def show(which: str, /, *, connection: ConnectionOptions = DEFAULT_CONNECTION) -
 def export(
     *,
     since: str | None = None,
+    rescue: Annotated[bool, Parameter(negative="")] = False,
     filters: ReceiptFilter = ANY_RECEIPT,
     connection: ConnectionOptions = DEFAULT_CONNECTION,
 ) -> ExitCode:
     """Write the ledger to stdout, one canonical receipt a line (RFC 8785); without a broker, from the file.
 
+    Exit code 1 where receipts are damaged: it ends before the first of them.
+
     Args:
         since: Only since a time: 10m ago, or 2026-11-21T20:00:00Z.
+        rescue: Go on past damaged receipts, from the file, and write a line for them: {"damaged":{…}}.
         filters: Which receipts.
         connection: Where the broker is, and the form of the answer.
     """
     query = _query(filters, since)
+    if rescue:
+        return _rescue(query, filters.payload)
+    written = _Written()
     try:
-        count = on_bus(connection, lambda bus: _export(bus, query, filters.payload))
-    except TransportError as fault:
-        here = _receipts_here(fault, query)
-        count = _write(one for one in here if _is_about(one, filters.payload))
-    # Before the count: a pipe that was closed must be noticed first.
-    sys.stdout.flush()
-    say(f"{count} receipts")
-    return ExitCode.OK
+        try:
+            on_bus(connection, lambda bus: _export(bus, query, filters.payload, written))
+        except TransportError as fault:
+            for one in _receipts_here(fault, query):
+                written.put(one, filters.payload)
+    except LifebusError as fault:
+        if fault.code != "row_damaged":
+            raise
+        further = "`lifebus receipts export --rescue` goes past what is damaged"
+        written.damage = [f"the export is not whole: {fault.detail}", further]
+    return written.end()
 
 
 @app.command
@@ -188,20 +198,53 @@ async def _find(bus: "Bus", which: str) -> "WireReceipt | None":
     return None
 
 
-def _write(receipts: Iterator[bytes]) -> int:
-    count = 0
-    for receipt in receipts:
-        put_bytes(receipt)
-        count += 1
-    return count
+class _Written:
+    """What an export has written; `damage` says what it could not, and what to do."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.damage: list[str] = []
+
+    def put(self, receipt: bytes, payload: str | None) -> None:
+        """Write a receipt, if it is about the payload."""
+        if _is_about(receipt, payload):
+            put_bytes(receipt)
+            self.count += 1
+
+    def end(self) -> ExitCode:
+        """Say how much there was, and return the exit code."""
+        # Before the count: a pipe that was closed must be noticed first.
+        sys.stdout.flush()
+        say(f"{self.count} receipts")
+        if not self.damage:
+            return ExitCode.OK
+        say_lines(self.damage)
+        return ExitCode.NEGATIVE
 
 
-async def _export(bus: "Bus", query: "Backfill", payload: str | None) -> int:
-    count = 0
+async def _export(bus: "Bus", query: "Backfill", payload: str | None, written: _Written) -> None:
     async for one in _receipts(bus, query, (await bus.status()).ledger.floor, payload):
-        put_bytes(one.receipt)
-        count += 1
-    return count
+        written.put(one.receipt, None)
+
+
+def _rescue(query: "Backfill", payload: str | None) -> ExitCode:
+    """Write what the file holds that is sound, and a line for each damaged range between."""
+    import msgspec  # noqa: PLC0415
+
+    from lifebus_admin.inspection import DamagedRange, rescued_receipts  # noqa: PLC0415
+    from lifebus_admin.ledger_files.files import ledger_file  # noqa: PLC0415
+
+    written, damaged = _Written(), 0
+    for one in rescued_receipts(ledger_file(present_settings()), query):
+        if isinstance(one, DamagedRange):
+            put_bytes(msgspec.json.encode({"damaged": one}, order="sorted"))
+            damaged += one.through - one.position + 1
+        else:
+            written.put(one, payload)
+    if damaged:
+        what = f"{damaged} receipts are damaged or missing; the export names them in a line of its own"
+        written.damage = [what, "`lifebus ledger verify` lists everything that is wrong"]
+    return written.end()
 
 
 def _receipts_here(fault: TransportError, query: "Backfill") -> Iterator[bytes]:

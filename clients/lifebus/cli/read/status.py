@@ -48,6 +48,7 @@ def status(*, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
         "size": f"{ledger.head - ledger.floor} receipts, {size_text(ledger.size_bytes)}, {ledger.queued} queued",
         "positions": f"{ledger.floor + 1} to {ledger.head}" if ledger.head > ledger.floor else "none yet",
         **({} if found.retention is None else {"kept": _retention_text(found.retention)}),
+        **({"damaged": paint(clean(_damage_text(ledger.damaged)), "red")} if ledger.damaged else {}),
         "epoch": ledger.epoch,
         "clients": str(found.clients),
         "counters": ", ".join(f"{clean(name)} {count}" for name, count in found.counters.items() if count)
@@ -65,6 +66,12 @@ def status(*, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
 def _lacking_text(lacks: tuple[str, ...]) -> str:
     """Return what this ledger cannot do, in words."""
     return ", ".join(f"no {_CAPABILITIES.get(name, clean(name))}" for name in lacks)
+
+
+def _damage_text(damaged: tuple[str, ...]) -> str:
+    """Return which receipts were found to be damaged; `lifebus ledger verify` lists all of them."""
+    first, *others = damaged
+    return f"{first} (and {len(others)} more)" if others else first
 
 
 def _retention_text(retention: "RetentionStatus") -> str:
