@@ -8,11 +8,11 @@ from pathlib import Path
 from msgspec import Struct
 
 from lifebus_broker.claims import RENEWAL, claim_of, explain_lack
+from lifebus_broker.ledger.sqlite.checks.sound_rows import DamagedRow
 from lifebus_broker.ledger.sqlite.checks.verify import verify
 from lifebus_broker.ledger.sqlite.errors import read_errors, unreadable, user_errors
 from lifebus_broker.ledger.sqlite.reader import Reader
 from lifebus_broker.ledger.sqlite.schema import check_library, library_version
-from lifebus_broker.ledger.sqlite.sound_rows import DamagedRow
 from lifebus_broker.ledger.sqlite.transfer.rescue import rescue_rows
 from lifebus_broker.ports import DamagedReceipt, Query
 from lifebus_broker.routing.negotiation import negotiate

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from lifebus_broker.ledger.sqlite import file as sqlite_file
+from lifebus_broker.ledger.sqlite.checks.sound_rows import DamagedRow
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
-from lifebus_broker.ledger.sqlite.sound_rows import DamagedRow
 from lifebus_broker.ports import DamagedReceipt, Query
 from lifebus_contract import InternalError, LifecycleEvent, ReceiptStatus
 from support.receipts import OTHER_DIGEST, append, entry, recorded

@@ -24,13 +24,13 @@ from lifebus_broker.ledger.lookups import Lookups
 from lifebus_broker.ledger.refusals import BUSY, CLOSED, DISK_FULL, FAILED, OVERSIZED
 from lifebus_broker.ledger.retention import Limits, PruneDecision
 from lifebus_broker.ledger.sqlite import file as sqlite_file
+from lifebus_broker.ledger.sqlite.checks.sound_rows import DamagedRow
 from lifebus_broker.ledger.sqlite.checks.verify import verify
 from lifebus_broker.ledger.sqlite.file import UNTRUSTED, LedgerFile, open_file
 from lifebus_broker.ledger.sqlite.journal import SqliteJournal
 from lifebus_broker.ledger.sqlite.log import SqliteLog
 from lifebus_broker.ledger.sqlite.maintenance import room_on
 from lifebus_broker.ledger.sqlite.schema import Durability, check_library
-from lifebus_broker.ledger.sqlite.sound_rows import DamagedRow
 from lifebus_broker.ledger.sqlite.store import Store
 from lifebus_broker.ledger.sqlite.tombstones import expired_tombstones
 from lifebus_broker.ledger.sqlite.usage import bytes_on_disk, decide_prune

@@ -13,10 +13,10 @@ from msgspec import Struct
 
 from lifebus_broker.ledger.batching import key_of, state_from
 from lifebus_broker.ledger.sqlite import statements as sql
+from lifebus_broker.ledger.sqlite.checks.sound_rows import COLUMNS as ROW_COLUMNS
+from lifebus_broker.ledger.sqlite.checks.sound_rows import missing_rows, row_filter, sound
 from lifebus_broker.ledger.sqlite.checksums import checksum
 from lifebus_broker.ledger.sqlite.schema import MARK_EVERY, executor, open_reader
-from lifebus_broker.ledger.sqlite.sound_rows import COLUMNS as ROW_COLUMNS
-from lifebus_broker.ledger.sqlite.sound_rows import missing_rows, row_filter, sound
 from lifebus_broker.ledger.sqlite.tombstones import find_tombstones
 from lifebus_broker.ports import DamagedReceipt, Known, Page, Query, StoredReceipt
 from lifebus_contract import LifecycleEvent, ReceiptStatus

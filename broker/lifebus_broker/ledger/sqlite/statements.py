@@ -13,10 +13,10 @@ import apsw
 
 from lifebus_broker.ledger.batching import COLUMNS
 from lifebus_broker.ledger.refusals import damaged_row
+from lifebus_broker.ledger.sqlite.checks.sound_rows import COLUMNS as ROW_COLUMNS
+from lifebus_broker.ledger.sqlite.checks.sound_rows import sound
 from lifebus_broker.ledger.sqlite.checksums import unguarded
 from lifebus_broker.ledger.sqlite.schema import Execute
-from lifebus_broker.ledger.sqlite.sound_rows import COLUMNS as ROW_COLUMNS
-from lifebus_broker.ledger.sqlite.sound_rows import sound
 from lifebus_broker.ports import DamagedReceipt, Known, StoredReceipt
 
 # few widths, so that the statement cache holds every one of them

@@ -8,8 +8,8 @@ from typing import Any, Final
 import apsw
 
 from lifebus_broker.ledger.refusals import damaged_row
+from lifebus_broker.ledger.sqlite.checks.sound_rows import COLUMNS, missing_rows, row_filter, sound
 from lifebus_broker.ledger.sqlite.schema import MISREAD, executor, open_reader
-from lifebus_broker.ledger.sqlite.sound_rows import COLUMNS, missing_rows, row_filter, sound
 from lifebus_broker.ledger.sqlite.watermark import watermarks_beside
 from lifebus_broker.ports import DamagedReceipt, Query, StoredReceipt
 
