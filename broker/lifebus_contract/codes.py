@@ -69,6 +69,9 @@ _MESSAGES: Final[_Codes] = {
     "too_deep": ErrorCode(_INVALID, "a document is nested too deeply"),
     "too_large": ErrorCode(_INVALID, "a message, document or answer exceeds its limit", also=(_TOO_LARGE,)),
     "trailing_bytes": ErrorCode(_INVALID, "more bytes came than the header says"),
+    "too_many_subscriptions": ErrorCode(
+        _INVALID, "this peer has as many subscriptions open as it may; it has to end one"
+    ),
     "unknown_hook": ErrorCode(_INVALID, "the adapter knows no such hook"),
     "unknown_key": ErrorCode(_INVALID, "a document holds a key that the contract does not know"),
     "unknown_kind": ErrorCode(_INVALID, "there is no such kind of document"),
@@ -155,7 +158,9 @@ _CONSUMERS: Final[_Codes] = {
     "detached": ErrorCode(_TRANSPORT, "this connection does not consume the name; `consume` it again", temporary=True),
     "epoch_changed": ErrorCode(_CONFLICT, "the positions are of another history; the next fetch says what is lost"),
     "no_cursor": ErrorCode(_INVALID, "there is no consumer of that name"),
-    "other_filter": ErrorCode(_CONFLICT, "the consumer exists with another filter"),
+    "other_filter": ErrorCode(
+        _CONFLICT, "the consumer has another filter than the one given; give the same one or none"
+    ),
     "replaced": ErrorCode(_CONFLICT, "another connection took the name over, or it was evicted"),
 }
 """Named consumers, and names that another connection took."""

@@ -14,9 +14,10 @@ MAX_TRIES: Final = 20
 class ConsumerSettings(Document, frozen=True, kw_only=True, omit_defaults=True):
     """Which receipts a consumer gets and how.
 
-    An empty filter lets everything through; a session is (adapter_id, harness_session_id).  At most `max_in_flight`
-    receipts are delivered and not acknowledged; each is delivered again after `ack_wait_ms`.  The pause before another
-    try begins with `retry_ms` and doubles, up to a minute.
+    An empty filter lets everything through; for a name that is known it stands for the filter which that has.  A
+    session is (adapter_id, harness_session_id).  At most `max_in_flight` receipts are delivered and not acknowledged;
+    each is delivered again after `ack_wait_ms`.  The pause before another try begins with `retry_ms` and doubles, up to
+    a minute.
     """
 
     sessions: Annotated[tuple[tuple[Identifier, Identifier], ...], Meta(max_length=64)] = ()
@@ -30,6 +31,11 @@ class ConsumerSettings(Document, frozen=True, kw_only=True, omit_defaults=True):
     def filter(self) -> tuple[frozenset[tuple[str, str]], frozenset[str], frozenset[LifecycleEvent]]:
         """The filter in a form that compares equal whatever the order of the entries."""
         return frozenset(self.sessions), frozenset(self.adapters), frozenset(self.events)
+
+    @property
+    def filters(self) -> bool:
+        """Whether there is a filter."""
+        return bool(self.sessions or self.adapters or self.events)
 
 
 class ConsumerInfo(Struct, frozen=True, kw_only=True):

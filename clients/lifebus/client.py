@@ -217,14 +217,15 @@ class Bus:
         """Consume receipts under a name whose place the broker remembers: each at least once, until acknowledged.
 
         In the block an async iterator of `Delivery` and, where history is gone, `Gap`.  `settings` say which receipts
-        and how.  `since` says where a new name begins, as with `receipts`; a known one goes on where it was.  One
-        connection at a time consumes a name, the newest one.  It goes on over restarts of the broker.
+        and how; without them a known name keeps its own, and with no filter in them its filter.  `since` says where a
+        new name begins, as with `receipts`; a known one goes on where it was.  One connection at a time consumes a
+        name, the newest one.  It goes on over restarts of the broker.
 
         Raises:
-            StateConflict: the name is known with another filter; in the block: another connection consumes it now.
+            StateConflict: the name has another filter; in the block: another connection consumes it now.
             LifebusError: the broker refused, or no answer came.
         """
-        request = consume_request(name, self.client_id, settings or ConsumerSettings(), since)
+        request = consume_request(name, self.client_id, settings, since)
         return consume(self._connection, request, self.timeout)
 
     def receipts(

@@ -83,6 +83,7 @@ class Deliveries:
     def __init__(self, connection: Connection, request: Consume, timeout: float) -> None:
         self._connection = connection
         self._request = request
+        self._settings = request.settings or ConsumerSettings()
         self._timeout = timeout
         self._ready: deque[Delivery] = deque()
         self._settled: set[Position] = set()  # what was acknowledged while the open fetch may hold it once more
@@ -104,7 +105,7 @@ class Deliveries:
                 await self._skip_gap(self._lost)
             if not self._confirmed:  # a broker that was restarted meanwhile knows nothing of what waits here
                 await self._retry(self.attach)
-            if self._ready and time.monotonic() < self._arrived_at + self._request.settings.ack_wait_ms / 1000:
+            if self._ready and time.monotonic() < self._arrived_at + self._settings.ack_wait_ms / 1000:
                 return self._ready.popleft()  # after that the broker has handed them out again
             await self._fetch()
             if self._lost is not None:
@@ -183,7 +184,7 @@ class Deliveries:
         except LifebusError:
             self._confirmed = False
             raise
-        self._confirmed = True
+        self._confirmed, self._settings = True, info.settings
         if info.fetching:
             return
         if not info.in_flight:
@@ -203,7 +204,7 @@ class Deliveries:
         """Return the answer to the open fetch; a cancelled caller leaves it open, so that nothing is lost."""
         if self._pending_fetch is None:
             # More than may be in flight would not be delivered anyway.
-            limit = min(self._request.settings.max_in_flight, _MOST)
+            limit = min(self._settings.max_in_flight, _MOST)
             body = Fetch(cursor=self._request.cursor, limit=limit, wait_ms=_FETCH_MS)
             self._pending_fetch = self._connection.post("fetch", encode_msgpack(body))
             self._settled.clear()  # the broker knows of these before it answers this fetch
@@ -324,7 +325,7 @@ async def _release(connection: Connection, cursor: str, unseen: tuple[int, ...])
 def consume_request(
     name: str,
     client_id: str,
-    settings: ConsumerSettings,
+    settings: ConsumerSettings | None,
     since: "Position | int | datetime | str | None",
 ) -> Consume:
     """Return the request that attaches a consumer."""

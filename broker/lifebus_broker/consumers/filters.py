@@ -17,6 +17,7 @@ class _EventOf(Struct):
     event: LifecycleEvent
 
 
+_MAX_WORDS: Final = 200
 _EVENTS: Final = msgspec.json.Decoder(_EventOf)
 
 
@@ -54,6 +55,17 @@ def passes(stored: StoredReceipt, settings: ConsumerSettings) -> bool:
         return False
     in_query = len(settings.events) < 2  # noqa: PLR2004  a single event is part of the query already
     return in_query or _EVENTS.decode(stored.receipt).event in settings.events
+
+
+def describe_filter(settings: ConsumerSettings) -> str:
+    """Return in words what passes, of a long filter the beginning."""
+    parts = {
+        "sessions": ["/".join(session) for session in settings.sessions],
+        "adapters": settings.adapters,
+        "events": [event.value for event in settings.events],
+    }
+    words = "; ".join(f"{kind} {', '.join(names)}" for kind, names in parts.items() if names)
+    return words[:_MAX_WORDS] or "none, everything passes"
 
 
 def _may_pass(stored: StoredReceipt, settings: ConsumerSettings) -> bool:

@@ -11,6 +11,7 @@ from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
 from lifebus_broker.consumers.consumer import Consumer
+from lifebus_broker.consumers.filters import describe_filter
 from lifebus_broker.consumers.journal import dead_letter_stream, record_stream
 from lifebus_broker.ports import Ledger, Query, Record, StoredReceipt
 from lifebus_broker.state.consumer_state import ConsumerState, reduce_consumer
@@ -70,12 +71,14 @@ class ConsumerTable:
         return consumer
 
     async def open(
-        self, name: str, settings: ConsumerSettings, *, client_id: str, epoch: str | None, after: int | None
+        self, name: str, settings: ConsumerSettings | None, *, client_id: str, epoch: str | None, after: int | None
     ) -> Consumer:
         """Return the consumer of this name; a new one starts after a position, or at the head without one.
 
+        Without settings a known one keeps its own; settings without a filter leave it its filter.
+
         Raises:
-            StateConflict: it has another filter.
+            StateConflict: it has another filter than the one given.
             BrokerBusy: there are too many consumers, or this one is being made right now.
             LifebusError: it cannot be made durable now.
         """
@@ -83,14 +86,14 @@ class ConsumerTable:
         if consumer is None:
             position = self._ledger.head if after is None else min(after, self._ledger.head)
             state = ConsumerState(
-                settings=settings, client_id=client_id, epoch=epoch or self._ledger.epoch, scanned=position
+                settings=settings or ConsumerSettings(),
+                client_id=client_id,
+                epoch=epoch or self._ledger.epoch,
+                scanned=position,
             )
             return await self._make(name, state)
-        if consumer.deliveries.settings.filter != settings.filter:
-            raise StateConflict(
-                f"cursor `{name[:64]}` exists with another filter; use another name, or evict it", code="other_filter"
-            )
-        await consumer.configure(settings)
+        if settings is not None:
+            await consumer.configure(_under_its_filter(name, consumer.deliveries.settings, settings))
         return consumer
 
     async def position_at(self, epoch_s: int) -> int:
@@ -176,3 +179,17 @@ class ConsumerTable:
             records += page.records
             complete, after = page.complete, page.records[-1].number if page.records else page.head
         return records
+
+
+def _under_its_filter(name: str, own: ConsumerSettings, given: ConsumerSettings) -> ConsumerSettings:
+    """Return the settings that are given, with the filter that the consumer has.
+
+    Raises:
+        StateConflict: another filter is given.
+    """
+    if given.filters and given.filter != own.filter:
+        raise StateConflict(
+            f"cursor `{name[:64]}` has another filter: {describe_filter(own)}; pass the same filter or none",
+            code="other_filter",
+        )
+    return replace(given, sessions=own.sessions, adapters=own.adapters, events=own.events)

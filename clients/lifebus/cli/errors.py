@@ -60,7 +60,7 @@ _NEXT: Final = {
     "manifest_unreadable": "see that the path is right; `lifebus config show --origin` shows where it comes from",
     "manifest_invalid": "correct the manifest; `lifebus validate manifest FILE` checks it",
     "no_session": "`lifebus sessions` lists the sessions",
-    "other_filter": "use another name, or evict the consumer: `lifebus clients evict NAME`",
+    "other_filter": "pass the same filter or none; another filter needs another name",
     "pending": "`lifebus continuation list` shows what waits; `lifebus continuation drop` removes it",
     "store_full": "`lifebus continuation list` shows what waits; `lifebus continuation drop` removes it",
     "several_continuations": "`lifebus continuation list` shows them; drop all but one",

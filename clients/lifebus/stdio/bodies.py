@@ -75,11 +75,12 @@ class FollowSignals(Document, frozen=True, kw_only=True):
 class ConsumeReceipts(_FollowBody, frozen=True, kw_only=True):
     """`subscribe` under a `name` whose place the broker remembers: each receipt until it is acknowledged.
 
-    `since` says where a new name begins; `settings` are those of the wire's `consume`.
+    `since` says where a new name begins; `settings` are those of the wire's `consume`; without them a known name
+    keeps its own.
     """
 
     name: Identifier
-    settings: ConsumerSettings = ConsumerSettings()
+    settings: ConsumerSettings | None = None
     until_head: ClassVar[bool] = False
 
 

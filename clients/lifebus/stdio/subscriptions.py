@@ -14,7 +14,7 @@ from lifebus.stdio.broker_api import BrokerApi
 from lifebus.stdio.messages import LineRequest, encode_answer, encode_line
 from lifebus.stdio.sources import ConsumerSource, FollowSource
 from lifebus.stdio.writer import LineWriter
-from lifebus_contract import BrokerBusy, InternalError, InvalidRequest, LifebusError, validate
+from lifebus_contract import InternalError, InvalidRequest, LifebusError, validate
 from lifebus_transports.messages.common import RefusalInfo
 
 _log = LazyLogger("lifebus.stdio")
@@ -67,7 +67,8 @@ class Subscriptions:
         """
         body = decode_subscribe(request.body)
         if len(self._open) >= _MAX_OPEN:
-            raise BrokerBusy(f"{_MAX_OPEN} subscriptions are open; end one first", code="busy")
+            detail = f"{_MAX_OPEN} subscriptions are open, the most of one peer; `unsubscribe` one, then ask again"
+            raise InvalidRequest(detail, code="too_many_subscriptions")
         # Those that end by themselves are finished at the end of the input, the others are ended.
         tasks = self._ending if body.until_head else self._lasting
         await tasks.start(self._follow, self._api.stream(body), request)

@@ -46,12 +46,38 @@ async def test_a_name_keeps_its_filter_and_takes_other_limits() -> None:
         await emitted(bus, 3)
         async with bus.consume("n", ConsumerSettings(max_in_flight=1), since="start") as deliveries:
             await take(deliveries, 1)
-        with pytest.raises(StateConflict, match="another filter"):
+        with pytest.raises(StateConflict, match=r"another filter: none, .*; pass the same filter or none") as refused:
             async with bus.consume("n", ConsumerSettings(adapters=("codex",))):
                 pass
+        assert "evict" not in refused.value.detail
         async with bus.consume("n", ConsumerSettings(max_in_flight=2)) as deliveries:
             assert [one.position for one in await take(deliveries, 2)] == [1, 2]
             await nothing_comes(deliveries)
+
+
+async def test_a_known_name_without_settings_keeps_its_filter_and_its_limits() -> None:
+    own = ConsumerSettings(adapters=("claude",), events=("session.started",), max_in_flight=2, retry_ms=7)  # type: ignore[arg-type]  # as users write it
+    async with running_bus() as daemon, connected(daemon) as bus:
+        await emitted(bus, 2)
+        await emitted(bus, 4, adapter="claude")
+        async with bus.consume("n", own, since="start") as deliveries:
+            await deliveries.ack(await take(deliveries, 1))
+        kept = (await standing(bus)).settings
+        async with bus.consume("n") as deliveries:
+            assert [one.position for one in await take(deliveries, 2)] == [4, 5]
+            await nothing_comes(deliveries)
+            assert (await standing(bus)).settings == kept
+        for given in (ConsumerSettings(max_in_flight=1), ConsumerSettings(adapters=("claude",), events=own.events)):
+            async with bus.consume("n", given) as deliveries:
+                assert (await take(deliveries, 1))[0].position == 4
+                limits = (given.max_in_flight, given.retry_ms)
+                assert (await standing(bus)).settings.filter == kept.filter
+                assert ((await standing(bus)).settings.max_in_flight, (await standing(bus)).settings.retry_ms) == limits
+        expected = "another filter: adapters claude; events session.started; pass the same filter or none"
+        with pytest.raises(StateConflict, match=expected) as refused:
+            async with bus.consume("n", ConsumerSettings(adapters=("claude",))):
+                pass
+        assert (refused.value.code, "evict" in refused.value.detail) == ("other_filter", False)
 
 
 @pytest.mark.parametrize(

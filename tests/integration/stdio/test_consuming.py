@@ -59,6 +59,25 @@ async def test_what_is_nacked_comes_again_and_what_a_leaving_peer_got_counts_as_
     assert left["ok"] == {"name": "sync"}
 
 
+async def test_a_named_subscription_without_settings_takes_those_of_the_name() -> None:
+    async with running_bus() as daemon, connected(daemon) as bus, near_peer(daemon) as peer:
+        await emit_many(bus, "s1", "s2", "s1", "s2")
+        settings = {"sessions": [["codex", "s2"]], "max_in_flight": 1}
+        await peer.ask("subscribe", NAMED | {"settings": settings})
+        await peer.items(1, 1)
+        await peer.ask("unsubscribe", {"subscription": 1})
+        await peer.ask("subscribe", {"name": "sync"})
+        again = await peer.items(2, 1)
+        (info,) = (await peer.ask("cursors"))["ok"]
+        await peer.ask("unsubscribe", {"subscription": 2})
+        other = await peer.ask("subscribe", {"name": "sync", "settings": {"sessions": [["codex", "s1"]]}})
+
+    assert attempts(again) == [(2, 2)]
+    assert (info["settings"], info["in_flight"]) == (settings, 1)
+    assert other["refused"]["code"] == "other_filter"
+    assert "pass the same filter or none" in other["refused"]["detail"]
+
+
 async def test_the_newest_peer_consumes_a_name_and_the_other_is_refused() -> None:
     async with (
         running_bus() as daemon,

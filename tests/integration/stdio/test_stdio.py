@@ -252,13 +252,20 @@ async def test_signals_are_followed_thread_by_thread_and_gone_on_with() -> None:
     assert more[-1]["cursors"]["t1"].endswith(":5")
 
 
-async def test_more_than_64_subscriptions_are_refused_as_busy() -> None:
+async def test_the_65th_subscription_is_refused_as_what_only_the_peer_can_mend() -> None:
     async with running_bus() as daemon, near_peer(daemon) as peer:
         await peer.send(*[{"id": number, "verb": "subscribe"} for number in range(66)])
         answers = [await peer.answer(number) for number in range(66)]
+        await peer.ask("unsubscribe", {"subscription": 7})
+        after = await peer.ask("subscribe")
 
     assert sorted(answer["ok"]["subscription"] for answer in answers if "ok" in answer) == list(range(1, 65))
-    assert [answer["refused"]["code"] for answer in answers if "refused" in answer] == ["busy"] * 2
+    refused = [answer["refused"] for answer in answers if "refused" in answer]
+    assert [(one["code"], one["failure_class"], one["retry_class"]) for one in refused] == [
+        ("too_many_subscriptions", "invalid_request", "do_not_retry")
+    ] * 2
+    assert all("unsubscribe" in one["detail"] for one in refused)
+    assert after["ok"]["subscription"] == 65
 
 
 async def test_two_peers_get_what_the_other_emits() -> None:

@@ -21,12 +21,13 @@ class _OfCursor(Document, frozen=True, kw_only=True, omit_defaults=True):
 class Consume(_OfCursor, frozen=True, kw_only=True, omit_defaults=True):
     """`consume`: be the connection that a named consumer's receipts go to; repeated each second, or the lease runs out.
 
-    A consumer that does not exist yet is created: it begins after the position `after`, or at the first receipt as late
-    as `since_epoch_s`, or with what comes from now on.  `epoch` names the history that `after` belongs to.
+    Without `settings` a consumer keeps its own, and with no filter in them its filter.  One that does not exist yet is
+    created: it begins after the position `after`, or at the first receipt as late as `since_epoch_s`, or with what
+    comes from now on.  `epoch` names the history that `after` belongs to.
     """
 
     client_id: Identifier
-    settings: ConsumerSettings = ConsumerSettings()
+    settings: ConsumerSettings | None = None
     after: Count | None = None
     epoch: Identifier | None = None
     since_epoch_s: Count | None = None
