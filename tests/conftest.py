@@ -16,6 +16,7 @@ from zmq.utils.garbage import gc as pyzmq_gc
 
 from support.effort import TORTURE, effort
 from support.fork_server import close_fork_server
+from support.ignored_signals import catch_ignored_signals
 from support.leftovers import MARK, Watch
 
 LONGEST_S = 6 * 3600
@@ -36,6 +37,7 @@ def _is_useful(directory: Path) -> bool:
 if not TORTURE and "TMPDIR" not in os.environ and _is_useful(MEMORY):
     os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
 
+catch_ignored_signals()
 settings.register_profile("lifebus", max_examples=effort(40, 1_000))
 settings.load_profile("lifebus")
 # The suite makes many objects that live long: the collector would spend a sixth of the time looking at them again.

@@ -33,12 +33,14 @@ class _Harness:
                 return
 
     def start(self, program: str, arguments: list[str]) -> None:
-        """Start it with the signals as they are by default: Python ignores some, and that would be inherited.
+        """Start it with the signals as we were given them: some Python ignores, and that would be inherited.
+
+        What `nohup` or a shell has us ignore stays so, for us and for it.
 
         Raises:
             OSError: there is no such program, or it cannot be started.
         """
-        numbers = (*_PASSED_ON, *_FROM_TERMINAL)
+        numbers = [one for one in (*_PASSED_ON, *_FROM_TERMINAL) if signal.getsignal(one) is not signal.SIG_IGN]
         before = signal.pthread_sigmask(
             signal.SIG_BLOCK, numbers
         )  # one that comes before `pid` is known must wait for it

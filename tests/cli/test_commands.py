@@ -12,6 +12,7 @@ import pytest
 
 from support.command_line import PATIENCE_S, Shell, broker_up
 from support.fork_server import Process
+from support.ignored_signals import ignoring
 from support.leftovers import MARK, marked
 from support.paths import EXAMPLES
 from support.running import short_directory
@@ -155,9 +156,9 @@ def test_a_command_has_flags_of_its_own(shell: Shell) -> None:
 
 
 @contextmanager
-def serving(shell: Shell, *arguments: str) -> Iterator[Process]:
+def serving(shell: Shell, *arguments: str, smoke: bool = False) -> Iterator[Process]:
     """A `lifebus serve` that is registered."""
-    with shell.started("serve", *arguments) as process:
+    with shell.started("serve", *arguments, smoke=smoke) as process:
         assert process.stderr is not None
         line = process.stderr.readline()
         assert line.startswith(b"serving as "), line + process.stderr.read()
@@ -186,6 +187,18 @@ def test_serve_answers_with_a_command_and_ends_with_its_children(
     assert receipt["telemetry_summary"].get("client_exit_code") == (0 if protocol == "oneshot" else None)
     assert [(one["client_id"], one["kind"]) for one in listed] == [("notes", "worker")]
     assert marked(mark) == []
+
+
+def test_serve_in_the_background_and_under_nohup_ends_by_sigterm_alone(shell: Shell) -> None:
+    asked = ("--event", "frame.opening", "--client-id", "notes")
+    ignored = (signal.SIGINT, signal.SIGHUP)
+    with broker_up(shell), ignoring(*ignored), serving(shell, *asked, "--", *GOOD, smoke=True) as process:
+        for number in ignored:
+            process.send_signal(number)
+        (receipt,) = frame(shell)
+        assert (receipt["client_id"], process.poll()) == ("notes", None)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_S) == 0
 
 
 def test_what_a_served_command_did_wrong_is_in_the_receipt(shell: Shell) -> None:

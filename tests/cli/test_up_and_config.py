@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from support.command_line import Shell, broker_up
+from support.ignored_signals import ignoring
 
 
 def test_it_starts_logs_in_json_and_stops_in_order(alone: Shell) -> None:
@@ -24,6 +25,16 @@ def test_ctrl_c_stops_it_in_order_too(alone: Shell) -> None:
     with broker_up(alone, smoke=True) as up:
         up.process.send_signal(signal.SIGINT)
         assert up.wait() == 0
+
+
+def test_in_the_background_and_under_nohup_it_ends_by_sigterm_alone(alone: Shell) -> None:
+    with ignoring(signal.SIGINT, signal.SIGHUP), broker_up(alone, smoke=True) as up:
+        for number in (signal.SIGINT, signal.SIGHUP):
+            up.process.send_signal(number)
+        assert alone.call("status").code == 0
+        assert up.stop() == 0
+    events = [json.loads(line) for line in up.log]
+    assert [event["signal"] for event in events if event["event"] == "stopping"] == ["SIGTERM"]
 
 
 def test_it_writes_nothing_to_stdout(alone: Shell) -> None:

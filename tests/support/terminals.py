@@ -2,6 +2,7 @@
 
 import os
 import pty
+import select
 import time
 from collections.abc import Mapping, Sequence
 
@@ -16,6 +17,7 @@ def interrupted(words: Sequence[str], environment: Mapping[str, str], last: byte
     pid, terminal = pty.fork()
     if pid == 0:
         os.execve(words[0], list(words), environment)
+    os.set_blocking(terminal, False)
     shown = _until(terminal, b"", b"ready")
     os.write(terminal, b"\x03")
     shown = _until(terminal, shown, b"got")
@@ -28,7 +30,7 @@ def interrupted(words: Sequence[str], environment: Mapping[str, str], last: byte
 
 def _until(terminal: int, shown: bytes, word: bytes) -> bytes:
     until = time.monotonic() + PATIENCE_S
-    while word not in shown and time.monotonic() < until:
+    while word not in shown and select.select([terminal], [], [], max(0, until - time.monotonic()))[0]:
         shown += os.read(terminal, 1024)
-    assert word in shown
+    assert word in shown, shown
     return shown

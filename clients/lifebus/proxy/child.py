@@ -32,7 +32,16 @@ _TERMINATE_S = 5.0
 def hold_signals() -> "set[signal.Signals | int]":
     """Have signals wait until they are asked for, and return which ones were held before."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it were ignored, the kernel would discard the exit code
-    return signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    return signal.pthread_sigmask(signal.SIG_BLOCK, _awaited())
+
+
+def _awaited() -> "list[signal.Signals]":
+    """Return the signals to wait for: not those that `nohup` or a shell has us ignore, and so the program too.
+
+    A signal that is blocked is kept even while it is ignored.
+    """
+    return [number for number in _AWAITED if signal.getsignal(number) != signal.SIG_IGN]
 
 
 class ProxyChild:
@@ -150,9 +159,9 @@ def _next_signal() -> tuple[int, bool]:
     """Return the next signal, and whether the program has got it from the terminal as well."""
     # macOS has no `sigwaitinfo`, and so does not say who sent a signal.
     if hasattr(signal, "sigwaitinfo"):
-        found = signal.sigwaitinfo(_AWAITED)
+        found = signal.sigwaitinfo(_awaited())
         return found.si_signo, found.si_code == _FROM_KERNEL
-    return signal.sigwait(_AWAITED), os.isatty(0)
+    return signal.sigwait(_awaited()), os.isatty(0)
 
 
 def interrupt(thread: int) -> None:

@@ -23,6 +23,7 @@ from lifebus_supervisor.renewal.composing import start_renewals
 from lifebus_supervisor.supervision.composition import recover_sessions, start_supervision
 from lifebus_supervisor.supervision.reloading import reload_manifests
 from lifebus_transports.processes import Commands
+from lifebus_transports.processes.ignored import not_ignored
 from lifebus_transports.runtime_dir import take_runtime_dir
 
 # Which part of the time for stopping may go to what is not durable yet; the rest is for closing
@@ -34,11 +35,14 @@ _log = structlog.get_logger("lifebus.daemon")
 async def run(settings: Settings, *, on_ready: Callable[[Daemon], None] | None = None) -> int:
     """Run a broker until SIGTERM or SIGINT, or until its ledger fails; return the exit code.
 
+    SIGINT is left alone where whoever started the broker has it ignored.
+
     Raises:
         LifebusError: it cannot start; ``already_running`` when another broker holds a directory or the ledger.
     """
     async with running(settings) as daemon:
-        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGUSR1) as signals:
+        handled = (signal.SIGTERM, signal.SIGUSR1, *not_ignored(signal.SIGINT))
+        with anyio.open_signal_receiver(*handled) as signals:
             _log.info("ready", runtime_dir=str(settings.runtime_dir), epoch=daemon.bus.ledger.epoch)
             if on_ready is not None:
                 on_ready(daemon)

@@ -127,6 +127,14 @@ def test_a_signal_to_the_wrapper_reaches_the_harness(place: Place, number: signa
     assert (process.returncode, out) == (7, b"got\n")
 
 
+@pytest.mark.parametrize("name", ["HUP", "INT"])
+def test_a_signal_that_is_ignored_as_under_nohup_stays_so_for_the_harness(place: Place, name: str) -> None:
+    place.program(f"kill -{name} $PPID", "echo ready", f"kill -{name} $$", "exit 7")
+    words = ["sh", "-c", f"trap '' {name}; exec \"$0\"", place.script]
+    done = subprocess.run(words, env=place.environment, capture_output=True, check=False, timeout=PATIENCE_S)
+    assert (done.returncode, done.stdout) == (7, b"ready\n")
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
 def test_a_harness_that_a_signal_ends_ends_the_wrapper_with_it(place: Place, number: signal.Signals) -> None:
     place.program(f"kill -{number.value} $$", "sleep 60")

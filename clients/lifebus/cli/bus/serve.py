@@ -104,7 +104,9 @@ async def cancel_on_signal(scope: "CancelScope") -> None:
     """Cancel when the process is asked to end, so that its children end with it."""
     import anyio  # noqa: PLC0415
 
-    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+    from lifebus_transports.processes.ignored import not_ignored  # noqa: PLC0415
+
+    with anyio.open_signal_receiver(signal.SIGTERM, *not_ignored(signal.SIGINT, signal.SIGHUP)) as signals:
         async for _ in signals:
             scope.cancel()
 
