@@ -99,7 +99,7 @@ async def test_a_whole_life_under_run_is_told_as_signals_and_receipts() -> None:
             3_012,
         }  # the wire's first, or the rollout's newest by then
         failed = next(one for one in receipts if one.telemetry_summary.get("frame_end") == "failed")
-        assert failed.telemetry_summary["retry_class"] is not None
+        assert failed.telemetry_summary.get("retry_class") is not None, failed
         assert await signals_of(on, thread) == [
             message["method"] for message in client.messages if _is_about(message, thread)
         ]

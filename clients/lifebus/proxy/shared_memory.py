@@ -12,7 +12,7 @@ import fcntl
 import mmap
 import os
 import struct
-from time import monotonic, time
+from time import monotonic, time_ns
 
 IN, OUT = 0, 1
 """The directions: client to server, server to client."""
@@ -39,6 +39,7 @@ milliseconds of the monotonic clock.
 RECORD = struct.Struct("=BBxxIQQQ")
 """A chunk: direction, 1 where it begins a line, length, place in the ring, epoch ms, bytes that passed before it."""
 
+_pack = RECORD.pack  # looked up once: this is done for every message
 _NEWLINE = 10
 
 _RECORDS_BYTES = 1_048_576
@@ -92,6 +93,7 @@ class RingBuffer:
         self._ring = view[start : start + RING_BYTES]
         self._head = view[:HEAD_BYTES].cast("q")
         self._direction = direction
+        self._tail = TAIL + direction
         self._writer = writer
         self._spare = memoryview(bytearray(CHUNK_BYTES))
         self._room = self._spare
@@ -105,7 +107,18 @@ class RingBuffer:
 
     def reserve(self) -> memoryview:
         """Return room for one chunk: in the ring, or a spare buffer where the observer is behind or gone."""
-        self._room = self._place()
+        read = max(self._head[self._tail], self._free)
+        place = self._at % RING_BYTES
+        rest = RING_BYTES - place
+        # At the end of the ring, or to stay in the processor's cache, go on at the beginning.
+        if rest < CHUNK_BYTES or (place >= _WARM_BYTES and read == self._at):
+            if read == self._at:
+                read = self._free = self._at + rest
+            self._at += rest
+            place = 0
+        most = _RESUME_BYTES if self._behind else RING_BYTES - CHUNK_BYTES
+        self._in_ring = self._observed and self._at - read <= most
+        self._room = self._ring[place : place + CHUNK_BYTES] if self._in_ring else self._spare
         return self._room
 
     def commit(self, length: int) -> None:
@@ -124,32 +137,17 @@ class RingBuffer:
         """Leave in the head how many bytes have passed."""
         self._head[PASSED + self._direction] = self._passed
 
-    def _place(self) -> memoryview:
-        """Return the place of the next chunk in the ring, or the spare buffer; `_in_ring` says which."""
-        read = max(self._head[TAIL + self._direction], self._free)
-        place = self._at % RING_BYTES
-        rest = RING_BYTES - place
-        # At the end of the ring, or to stay in the processor's cache, go on at the beginning.
-        if rest < CHUNK_BYTES or (place >= _WARM_BYTES and read == self._at):
-            if read == self._at:
-                read = self._free = self._at + rest
-            self._at += rest
-            place = 0
-        most = _RESUME_BYTES if self._behind else RING_BYTES - CHUNK_BYTES
-        self._in_ring = self._observed and self._at - read <= most
-        return self._ring[place : place + CHUNK_BYTES] if self._in_ring else self._spare
-
     def _move(self, length: int) -> bool:
         """Copy what was read into the spare buffer to the ring, if there is room by now."""
-        place = self._place()
+        room = self.reserve()
         if self._in_ring:
-            place[:length] = self._spare[:length]
+            room[:length] = self._spare[:length]
         return self._in_ring
 
     def _write(self, length: int) -> bool:
-        record = (self._direction, self._begins_line, length, self._at, int(time() * 1000), self._passed)
+        now_ms = time_ns() // 1_000_000
         try:
-            os.write(self._writer, RECORD.pack(*record))
+            os.write(self._writer, _pack(self._direction, self._begins_line, length, self._at, now_ms, self._passed))
         except BlockingIOError:
             return False
         except OSError as fault:

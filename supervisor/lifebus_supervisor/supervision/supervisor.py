@@ -337,7 +337,9 @@ class Supervisor:
 
 
 def _awaits_compaction_hook(monitor: SessionMonitor, manifest: AdapterManifest) -> bool:
-    """Whether a hook will report a compaction that a file proves."""
+    """Whether a hook, or an app-server in its turn, will report a compaction that a file proves."""
+    if monitor.compactions.recorded_before_app_server is not None:
+        return True  # its observer may be behind the file, and reports what came before the compaction first
     return monitor.is_hooked and claim_of(manifest, "event:context.compacted") is SupportState.NATIVE
 
 

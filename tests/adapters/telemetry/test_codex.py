@@ -216,13 +216,44 @@ def test_turns_of_a_version_that_attributes_none_are_turns() -> None:
     [
         (event("task_complete", turn_id="t1"), "completed", "rollout:task_complete"),
         (event("task_complete", turn_id="t1", error=None), "completed", "rollout:task_complete"),
-        (event("task_complete", turn_id="t1", error={"message": "…"}), "failed", "rollout:task_complete.error"),
         (event("turn_aborted", turn_id="t1", reason="interrupted"), "interrupted", "rollout:turn_aborted.interrupted"),
         (event("turn_aborted", turn_id="t1"), "interrupted", "rollout:turn_aborted.unknown"),
     ],
 )
 def test_a_turns_end_says_how_it_ended(ending: bytes, how: str, evidence: str) -> None:
     assert read(ending) == [TurnEnded(session=SESSION, frame_id="t1", frame_end=how, evidence=evidence)]
+
+
+@pytest.mark.parametrize(
+    ("info", "details"),
+    [
+        (
+            "internal_server_error",
+            {"error": "internalServerError", "failure_class": "transport_error", "retry_class": "safe_retry"},
+        ),
+        (
+            {"http_connection_failed": {"http_status_code": 401}},
+            {
+                "error": "httpConnectionFailed",
+                "http_status": 401,
+                "failure_class": "operator_required",
+                "retry_class": "retry_after_operator",
+            },
+        ),
+        (
+            {"response_stream_disconnected": {"http_status_code": None}},
+            {"error": "responseStreamDisconnected", "failure_class": "transport_error", "retry_class": "safe_retry"},
+        ),
+        ("other", {"error": "other", "failure_class": "internal_error", "retry_class": "retry_after_reread"}),
+        (None, {"error": "other", "failure_class": "internal_error", "retry_class": "retry_after_reread"}),
+    ],
+)
+def test_an_error_in_the_file_has_the_words_that_the_app_server_has_for_it(info: Any, details: dict[str, Any]) -> None:
+    error = {"message": "secret words", "codex_error_info": info}
+    (ended,) = read(event("task_complete", turn_id="t1", error=error))
+    assert isinstance(ended, TurnEnded)
+    assert (ended.frame_end, ended.evidence) == ("failed", "rollout:task_complete.error")
+    assert ended.details == {"will_retry": False, **details}
 
 
 @pytest.mark.parametrize(

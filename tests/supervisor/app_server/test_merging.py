@@ -206,6 +206,23 @@ async def test_without_trusted_hooks_app_server_and_rollout_give_one_receipt_for
         assert shared(await rig.since(0)) == ONCE
 
 
+async def test_a_compaction_in_the_file_waits_for_the_observer_that_is_behind(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as rig:
+        observer = Observer(rig)
+        await observer.says(started())
+        rig.news("codex", "t1", Compacted(session="t1", key="ordinal:7"))
+        assert facts_of(await rig.tick()) == []
+        told = [*await observer.says(turn("turn/started"), ITEM, DONE), *await rig.tick(4)]
+        assert facts_of(told) == ["frame.opened", "context.compacted", "frame.ended"]
+
+
+async def test_a_compaction_that_the_observer_never_saw_is_recorded_after_its_time(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as rig:
+        await Observer(rig).says(started())
+        rig.news("codex", "t1", Compacted(session="t1", key="ordinal:7"))
+        assert facts_of(await rig.tick(4)) == ["context.compacted"]
+
+
 async def test_a_short_session_that_no_installed_hook_told_of_is_told_at_its_end(tmp_path: Path) -> None:
     async with supervised(tmp_path) as rig:
         rig.installed.add("codex")

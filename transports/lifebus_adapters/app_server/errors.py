@@ -23,6 +23,14 @@ class _Error(Struct, rename="camel"):
     codex_error_info: Raw = ABSENT
 
 
+class _FileUpstream(Struct):
+    http_status_code: Any = None
+
+
+class _FileError(Struct):
+    codex_error_info: Raw = ABSENT
+
+
 class ErrorInfo(Struct, frozen=True):
     """An error by its kind, with the HTTP status where the server named one."""
 
@@ -33,14 +41,19 @@ class ErrorInfo(Struct, frozen=True):
     def of(cls, error: bytes) -> "ErrorInfo":
         """Return an error's kind: a word, or the only key of an object.  Its text is never taken over."""
         info = (decoded(error, _Error) or _Error()).codex_error_info
-        inside = decoded(info, dict[str, Raw])
-        if inside is None:
-            return cls(identifier(decoded(info, str)) or _OTHER)
-        # An enum of the server: a word, or one key with details below it.
-        kind = next(iter(inside), "") if len(inside) == 1 else ""
-        upstream = decoded(inside[kind], _Upstream) if kind else None
-        status = None if upstream is None else upstream.http_status_code
-        return cls(identifier(kind) or _OTHER, status if status in _STATUSES else None)
+        kind, details = _kind_of(info)
+        upstream = decoded(details, _Upstream)
+        return cls(identifier(kind) or _OTHER, _status(None if upstream is None else upstream.http_status_code))
+
+    @classmethod
+    def of_file(cls, error: bytes) -> "ErrorInfo":
+        """Return the kind of an error as Codex writes it into its rollout: the same words in snake case."""
+        info = (decoded(error, _FileError) or _FileError()).codex_error_info
+        kind, details = _kind_of(info)
+        upstream = decoded(details, _FileUpstream)
+        first, *others = (identifier(kind) or _OTHER).split("_")
+        word = first + "".join(other.capitalize() for other in others)
+        return cls(word, _status(None if upstream is None else upstream.http_status_code))
 
 
 def error_facts(info: ErrorInfo, *, will_retry: bool) -> dict[str, FactValue]:
@@ -53,6 +66,18 @@ def error_facts(info: ErrorInfo, *, will_retry: bool) -> dict[str, FactValue]:
         "retry_class": tighten(failure, retry).value,
     }
     return facts if info.http_status is None else facts | {"http_status": info.http_status}
+
+
+def _kind_of(info: Raw) -> tuple[str | None, Raw]:
+    """Return an enum of the server: a word alone, or one key with details below it."""
+    inside = decoded(info, dict[str, Raw])
+    if inside is None:
+        return decoded(info, str), ABSENT
+    return next(iter(inside.items())) if len(inside) == 1 else (None, ABSENT)
+
+
+def _status(found: Any) -> int | None:
+    return found if found in _STATUSES else None
 
 
 def _classes(info: ErrorInfo) -> tuple[FailureClass, RetryClass | None]:

@@ -17,11 +17,12 @@
   parent's first line too; so only the first of them counts.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
+from lifebus_adapters.app_server.errors import ErrorInfo, error_facts
 from lifebus_adapters.shared.lines import LineDecoder, named
 from lifebus_adapters.shared.telemetry import (
     Activity,
@@ -32,7 +33,7 @@ from lifebus_adapters.shared.telemetry import (
     TurnStarted,
     Usage,
 )
-from lifebus_contract.fields import Count
+from lifebus_contract.fields import Count, FactValue
 
 _NULL: Final = Raw(b"null")
 
@@ -225,19 +226,23 @@ class RolloutReader:
             if self._untaken is not None and self._untaken == ended.turn_id and ended.answer is None:
                 return self._ended(session, ended, "blocked", "rollout:task_complete without the prompt")
             return self._ended(session, ended, "completed", "rollout:task_complete")
-        return self._ended(session, ended, "failed", "rollout:task_complete.error")
+        facts = error_facts(ErrorInfo.of_file(ended.error), will_retry=False)
+        return self._ended(session, ended, "failed", "rollout:task_complete.error", facts)
 
     def _turn_aborted(self, session: str, ended: _Ended) -> Sequence[Fact]:
         reason = named(ended.reason, "payload.reason") or "unknown"
         return self._ended(session, ended, "interrupted", f"rollout:turn_aborted.{reason}")
 
-    def _ended(self, session: str, ended: _Ended, frame_end: str, evidence: str) -> Sequence[Fact]:
+    def _ended(
+        self, session: str, ended: _Ended, frame_end: str, evidence: str, details: Mapping[str, FactValue] | None = None
+    ) -> Sequence[Fact]:
         turn = named(ended.turn_id, "payload.turn_id")
         # The end of a compaction on request is no end of a turn.
         if self._in_compaction:
             self._in_compaction = False
             return ()
-        return (TurnEnded(session=session, frame_id=turn, frame_end=frame_end, evidence=evidence),)
+        details = dict(details or {})
+        return (TurnEnded(session=session, frame_id=turn, frame_end=frame_end, evidence=evidence, details=details),)
 
     def _token_count(self, session: str, count: _TokenCount) -> Sequence[Fact]:
         info = count.info
