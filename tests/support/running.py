@@ -14,6 +14,7 @@ from lifebus_supervisor.configuration.settings import (
     LedgerSettings,
     LimitSettings,
     RetentionSettings,
+    ScrubSettings,
     Settings,
     SignalSettings,
     TelemetrySettings,
@@ -51,6 +52,7 @@ def settings_in(
         limits=LimitSettings(beacon_ms=limits.pop("beacon_ms", 50), **limits),
         signals=signals or SignalSettings(),
         retention=retention or RetentionSettings(),
+        scrub=ScrubSettings(every_h=0),
         ticks=TickSettings(enabled=False),
         telemetry=TelemetrySettings(enabled=False),
     )

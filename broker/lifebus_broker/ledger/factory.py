@@ -12,6 +12,9 @@ import anyio.to_thread
 
 from lifebus_broker.ledger.backends import LedgerLocation
 from lifebus_broker.ledger.log import LedgerLog
+from lifebus_broker.ledger.scrubbing import Pace
+from lifebus_broker.ledger.sqlite.checks.scrub import scrub
+from lifebus_broker.ledger.sqlite.errors import read_errors
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.ledger.sqlite.log import SqliteLog
 from lifebus_broker.ledger.sqlite.transfer.swap import settle_files
@@ -95,6 +98,17 @@ def open_log(location: LedgerLocation) -> LedgerLog:
         why = "there is no such ledger; `lifebus up` makes it, `lifebus config show --origin` shows where"
         raise LifebusError(f"{location.path}: {why}", code="unreadable")
     return SqliteLog(path)
+
+
+def scrub_ledger(location: LedgerLocation, after: int, pace: Pace, found: Callable[[list[str]], None]) -> None:
+    """Check the ledger in slices, its rows from behind a position on, beside a broker; blocks (`checks.scrub`).
+
+    Raises:
+        LifebusError: no such file is kept, or it cannot be read.
+    """
+    path = ledger_file(location)
+    with read_errors(path):
+        scrub(path, after, pace, found)
 
 
 def ledger_file(location: LedgerLocation, lacking: str = "no file") -> Path:

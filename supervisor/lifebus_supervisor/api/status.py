@@ -12,7 +12,7 @@ from lifebus_supervisor.api.calls import Call
 from lifebus_supervisor.api.table import Handlers
 from lifebus_supervisor.version import VERSION
 from lifebus_transports.messages.common import Nothing
-from lifebus_transports.messages.state import RetentionStatus
+from lifebus_transports.messages.state import BackupStatus, RetentionStatus, ScrubStatus
 from lifebus_transports.messages.status import BrokerStatus, HarnessStatus
 from lifebus_transports.messages.workers import ClientInfo
 
@@ -20,7 +20,7 @@ from lifebus_transports.messages.workers import ClientInfo
 class StatusVerbs:
     """Serves the verbs that say how a bus and what runs beside it are.
 
-    `counters`, `harnesses` and `retention` are asked at each `status`.
+    What is callable is asked at each `status`.
     """
 
     def __init__(
@@ -31,12 +31,16 @@ class StatusVerbs:
         counters: Callable[[], Mapping[str, int]],
         harnesses: Callable[[], tuple[HarnessStatus, ...]],
         retention: Callable[[], RetentionStatus | None],
+        scrub: Callable[[], ScrubStatus | None],
+        backup: Callable[[], BackupStatus | None],
     ) -> None:
         self._bus = bus
         self._runtime_dir = runtime_dir
         self._counters = counters
         self._harnesses = harnesses
         self._retention = retention
+        self._scrub = scrub
+        self._backup = backup
         self._started = time.monotonic()
 
     def handlers(self) -> Handlers:
@@ -60,6 +64,8 @@ class StatusVerbs:
             counters=dict(self._counters()),
             harnesses=self._harnesses(),
             retention=self._retention(),
+            scrub=self._scrub(),
+            backup=self._backup(),
         )
 
     def _clients(self, _: Call, __: Nothing) -> list[ClientInfo]:

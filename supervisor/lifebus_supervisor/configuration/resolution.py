@@ -18,11 +18,14 @@ from lifebus_adapters import OVERRIDES
 from lifebus_broker.state.pressure import Thresholds
 from lifebus_supervisor.configuration.file import ConfigurationError, FileValue, read_file
 from lifebus_supervisor.configuration.settings import (
+    NO_FOLDER,
+    BackupSettings,
     ClientSettings,
     LedgerSettings,
     LimitSettings,
     LogSettings,
     RetentionSettings,
+    ScrubSettings,
     Settings,
     SignalSettings,
     SilenceSettings,
@@ -43,6 +46,8 @@ _SECTIONS: Final[dict[str, type[Struct]]] = {
     "ticks": TickSettings,
     "pressure": Thresholds,
     "retention": RetentionSettings,
+    "scrub": ScrubSettings,
+    "backup": BackupSettings,
     "signals": SignalSettings,
     "silence": SilenceSettings,
     "telemetry": TelemetrySettings,
@@ -218,6 +223,8 @@ def _paths_in(key: str, value: Any) -> tuple[Path, ...]:
     """Return the paths that a value holds; ``auto`` is none."""
     if key == "ledger.path":
         return () if value == "auto" else (Path(value),)
+    if key == "backup.folder":
+        return () if value == NO_FOLDER else (Path(value),)
     if key == "manifests":
         return tuple(Path(path) for path in value)
     return (Path(value),) if key in _DIRECTORIES else ()

@@ -17,6 +17,9 @@ from lifebus_supervisor.renewal.profile import RenewalSettings
 # What the names of our own clients begin with
 _OWN: Final = "lifebus."
 
+NO_FOLDER: Final = "none"
+"""The folder of backups where none are to be made."""
+
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\*?")
 
 
@@ -74,6 +77,24 @@ class RetentionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """MiB of the file system that are left free; or 1 % of it, where that is less.  Below, nothing is written."""
     check_s: Annotated[int, Meta(ge=1, le=86_400)] = 60
     """Seconds between two checks of age and size; a file that grows fast is checked earlier."""
+
+
+class ScrubSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The check of the whole ledger at idle (docs/ledger.md, "The scrub")."""
+
+    every_h: Annotated[int, Meta(ge=0, le=8_760)] = 24
+    """Hours from the end of one to the beginning of the next; 0 is none at all."""
+
+
+class BackupSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Backups on a schedule (docs/ledger.md, "Scheduled backups")."""
+
+    folder: Annotated[str, Meta(min_length=1)] = NO_FOLDER
+    """The directory that they are written into; with ``none`` there are none."""
+    every_h: Annotated[int, Meta(ge=1, le=8_760)] = 24
+    """Hours between two."""
+    keep: Annotated[int, Meta(ge=1, le=10_000)] = 7
+    """How many are kept; the oldest goes once a new one was checked."""
 
 
 class SignalSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -159,6 +180,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ticks: TickSettings = TickSettings()
     pressure: Thresholds = Thresholds()
     retention: RetentionSettings = RetentionSettings()
+    scrub: ScrubSettings = ScrubSettings()
+    backup: BackupSettings = BackupSettings()
     signals: SignalSettings = SignalSettings()
     silence: SilenceSettings = SilenceSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
@@ -178,6 +201,11 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def ledger_path(self) -> Path:
         """Where the ledger is, if it is kept."""
         return self.state_dir / "ledger.db" if self.ledger.path == "auto" else Path(self.ledger.path).expanduser()
+
+    @property
+    def backup_folder(self) -> Path | None:
+        """Where scheduled backups go, None where there are none."""
+        return Path(self.backup.folder).expanduser() if self.backup.folder != NO_FOLDER else None
 
     @property
     def ledger_location(self) -> LedgerLocation:

@@ -36,12 +36,15 @@ from lifebus_supervisor.daemon.halt import Halt
 from lifebus_supervisor.daemon.sockets import ZmqSockets
 from lifebus_supervisor.hook_intake.calls import HookCalls
 from lifebus_supervisor.hook_intake.intake import HookIntake
+from lifebus_supervisor.jobs.backups import BackupTask, compose_backups
 from lifebus_supervisor.jobs.retention import RetentionTask
+from lifebus_supervisor.jobs.scrubber import Scrubber, compose_scrubber
 from lifebus_supervisor.jobs.state_follower import StateFollowerTask, compose_follower
 from lifebus_supervisor.supervision.composition import compose_supervisor
 from lifebus_supervisor.supervision.driving import drive
 from lifebus_supervisor.supervision.report import harness_statuses
 from lifebus_supervisor.supervision.supervisor import Supervisor
+from lifebus_transports.processes import Commands
 from lifebus_transports.zmq.receipts import ReceiptPublisher
 from lifebus_transports.zmq.requests import RequestCounters, RequestServer
 
@@ -51,7 +54,10 @@ _HOOK_SHARE = 0.8
 
 @dataclass(frozen=True, kw_only=True)
 class Core:
-    """The parts of a broker that need no socket.  `follower` and `retention` are None where nothing durable is kept."""
+    """The parts of a broker that need no socket.
+
+    `follower`, `retention` and `scrubber` are None where nothing durable is kept, `backups` also where none are wanted.
+    """
 
     settings: Settings
     halt: Halt
@@ -64,6 +70,8 @@ class Core:
     consumers: Consumers
     snapshots: SnapshotVerbs
     retention: RetentionTask | None
+    scrubber: Scrubber | None
+    backups: BackupTask | None
     workers: Workers
     corrector: Corrector
     hooks: HookIntake
@@ -118,6 +126,8 @@ def compose_core(
         consumers=consumers,
         snapshots=snapshots,
         retention=_compose_retention(settings, ledger, follower, snapshots, consumers),
+        scrubber=compose_scrubber(settings, ledger),
+        backups=compose_backups(settings, Commands(tasks).run_once, is_kept=ledger.capabilities.local_file),
         workers=Workers(bus.clients, Dispatches(), time.monotonic),
         corrector=corrector,
         hooks=HookIntake(
@@ -151,6 +161,8 @@ def _compose_api(core: Core, receipts: ReceiptPublisher, count: Callable[[], Map
         counters=count,
         harnesses=lambda: harness_statuses(core.supervisor, time.monotonic(), time.time()),
         retention=lambda: None if retention is None else retention.report(),
+        scrub=lambda: None if core.scrubber is None else core.scrubber.report(),
+        backup=lambda: None if core.backups is None else core.backups.report(),
     )
     operations = OperationVerbs(
         partial(drive, core.supervisor, core.bus), None if retention is None else retention.prune

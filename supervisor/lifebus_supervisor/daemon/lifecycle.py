@@ -114,8 +114,9 @@ async def _start(daemon: Daemon) -> None:
     tasks.start_soon(publish_beacons, daemon)
     tasks.start_soon(sweep_leases, daemon)
     tasks.start_soon(daemon.signals.enforce_quota)
-    if daemon.retention is not None:
-        tasks.start_soon(daemon.retention.run)
+    for job in (daemon.retention, daemon.scrubber, daemon.backups):
+        if job is not None:
+            tasks.start_soon(job.run)
 
 
 async def _stop(daemon: Daemon) -> None:

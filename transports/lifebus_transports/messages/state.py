@@ -95,6 +95,37 @@ class PruneStatus(Struct, frozen=True, kw_only=True):
     consumers: tuple[str, ...] = ()
 
 
+class ScrubStatus(Struct, frozen=True, kw_only=True):
+    """How the check of the whole ledger at idle stands (docs/ledger.md, "The scrub"); times in seconds since 1970.
+
+    `part` and `position` say where the present one is, None and 0 between two; `ended_epoch_s` when the last whole one
+    ended; `faults` what was found, and is not known to be gone.
+    """
+
+    every_h: int
+    part: str | None = None
+    position: int = 0
+    began_epoch_s: int | None = None
+    ended_epoch_s: int | None = None
+    faults: tuple[str, ...] = ()
+
+
+class BackupStatus(Struct, frozen=True, kw_only=True):
+    """How the scheduled backups stand (docs/ledger.md, "Scheduled backups"); times in seconds since 1970.
+
+    `last_epoch_s` and `file` are of the newest that is there; `failed_epoch_s` and `fault` of the last attempt, where
+    that failed.
+    """
+
+    folder: str
+    every_h: int
+    keep: int
+    last_epoch_s: int | None = None
+    file: str | None = None
+    failed_epoch_s: int | None = None
+    fault: str | None = None
+
+
 class RetentionStatus(Struct, frozen=True, kw_only=True):
     """How retention stands: the limits (0 is none), what the ledger's files take, and the last cut of this broker."""
 

@@ -6,7 +6,7 @@ from lifebus_contract import (
     LifecycleEvent,
 )
 from lifebus_contract.views import LedgerStatus
-from lifebus_transports.messages.state import RetentionStatus
+from lifebus_transports.messages.state import BackupStatus, RetentionStatus, ScrubStatus
 
 
 class HarnessStatus(Struct, frozen=True, kw_only=True):
@@ -34,7 +34,8 @@ class HarnessStatus(Struct, frozen=True, kw_only=True):
 class BrokerStatus(Struct, frozen=True, kw_only=True):
     """How the broker is: `counters` count since it started, `uptime_s` in whole seconds.
 
-    `harnesses` has one entry an adapter that was seen; `retention` is None where nothing durable is kept.
+    `harnesses` has one entry an adapter that was seen; `retention` and `scrub` are None where nothing durable is kept,
+    `backup` also where none are scheduled.
     """
 
     version: str
@@ -47,3 +48,5 @@ class BrokerStatus(Struct, frozen=True, kw_only=True):
     counters: dict[str, int]
     harnesses: tuple[HarnessStatus, ...] = ()
     retention: RetentionStatus | None = None
+    scrub: ScrubStatus | None = None
+    backup: BackupStatus | None = None

@@ -15,6 +15,7 @@ from cyclopts import Parameter
 
 import lifebus
 from lifebus.cli.admin.harness_checks import CheckResult
+from lifebus.cli.admin.ledger_checks import check_backups, check_scrub
 from lifebus.cli.exit_codes import ExitCode
 from lifebus.cli.terminal import clean, paint, put, put_json
 from lifebus_contract import LifebusError
@@ -78,6 +79,8 @@ def run_checks(config: Path | None) -> list[CheckResult]:
         "broker": _broker,
         "stream": _stream,
         "ledger": _ledger,
+        "scrub": check_scrub,
+        "backup": lambda settings: check_backups(settings, _status(settings)),
     }
     # One after the other: a check that fails never hides the ones after it.
     results += [_guarded(name, partial(check, settings)) for name, check in checks.items()]

@@ -103,15 +103,18 @@ def prune(
 
 
 @app.command
-def backup(file: Path, /, *, json: _Json = False) -> ExitCode:
+def backup(file: Path, /, *, rotate: int | None = None, json: _Json = False) -> ExitCode:
     """Copy the ledger as it is now into a new file, and check the copy; beside a broker or without one.
 
     Args:
-        file: The file to write; it must not be there yet.
+        file: The file to write, which must not be there yet; with --rotate a folder.
+        rotate: Write into the folder FILE, under a name with the time, and keep so many; the oldest goes last.
         json: Answer in JSON.
     """
     from lifebus_admin.ledger_files.backup import back_up  # noqa: PLC0415
 
+    if rotate is not None:
+        return _rotate(file, rotate, json=json)
     found = back_up(present_settings(), file)
     if json:
         put_json(
@@ -119,6 +122,21 @@ def backup(file: Path, /, *, json: _Json = False) -> ExitCode:
         )
     else:
         put(f"backed up to {file}: receipts up to position {found.head}, {size_text(found.bytes)}, checked")
+    return ExitCode.OK
+
+
+def _rotate(folder: Path, keep: int, *, json: bool) -> ExitCode:
+    from lifebus_admin.ledger_files.rotation import rotate  # noqa: PLC0415
+
+    if keep < 1:
+        raise UsageError("--rotate: at least 1")
+    made = rotate(present_settings(), folder.absolute(), keep, time.time())
+    if json:
+        put_json(made)
+    else:
+        gone = f"; removed {', '.join(made.removed)}" if made.removed else ""
+        size = size_text(made.bytes)
+        put(f"backed up to {clean(made.file)}: receipts up to position {made.head}, {size}, checked{gone}")
     return ExitCode.OK
 
 

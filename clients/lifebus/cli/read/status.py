@@ -13,7 +13,7 @@ from lifebus.cli.exit_codes import ExitCode, UsageError
 from lifebus.cli.terminal import clean, paint, put, put_json, put_table, say, size_text
 
 if TYPE_CHECKING:
-    from lifebus_transports.messages.state import RetentionStatus
+    from lifebus_transports.messages.state import BackupStatus, RetentionStatus, ScrubStatus
 
 
 _CAPABILITIES: Final = {
@@ -49,6 +49,8 @@ def status(*, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
         "positions": f"{ledger.floor + 1} to {ledger.head}" if ledger.head > ledger.floor else "none yet",
         **({} if found.retention is None else {"kept": _retention_text(found.retention)}),
         **({"damaged": paint(clean(_damage_text(ledger.damaged)), "red")} if ledger.damaged else {}),
+        **({} if found.scrub is None else {"scrub": _scrub_text(found.scrub)}),
+        **({} if found.backup is None else {"backup": _backup_text(found.backup)}),
         "epoch": ledger.epoch,
         "clients": str(found.clients),
         "counters": ", ".join(f"{clean(name)} {count}" for name, count in found.counters.items() if count)
@@ -83,6 +85,22 @@ def _retention_text(retention: "RetentionStatus") -> str:
         parts.append(f"{last.until - last.after} receipts dropped last, up to {last.until}, by {last.reason}")
         parts += [f"not settled by {', '.join(last.consumers)}"] if last.consumers else []
     return clean("; ".join(parts))
+
+
+def _scrub_text(scrub: "ScrubStatus") -> str:
+    """Return how far the check at idle is, and what it found, in one line."""
+    parts = [] if scrub.part is None else [f"checking {scrub.part}, up to position {scrub.position}"]
+    if scrub.ended_epoch_s is not None:
+        parts.append(f"the last one ended {_moment(scrub.ended_epoch_s)}")
+    found = f"found: {'; '.join(scrub.faults)}" if scrub.faults else "nothing is wrong so far"
+    return clean("; ".join([*parts, found]))
+
+
+def _backup_text(backup: "BackupStatus") -> str:
+    """Return what the newest backup is, and why the last attempt failed, in one line."""
+    made = "none yet" if backup.last_epoch_s is None else f"{backup.file}, {_moment(backup.last_epoch_s)}"
+    failed = f"; failed {_moment(backup.failed_epoch_s)}: {backup.fault}" if backup.failed_epoch_s else ""
+    return clean(f"{made}, every {backup.every_h} h into {backup.folder}, {backup.keep} kept{failed}")
 
 
 def sessions(

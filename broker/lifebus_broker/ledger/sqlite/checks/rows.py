@@ -92,6 +92,19 @@ class RowsCheck:
                 following = self._piece(following)
         return self._wrong[:most]
 
+    def check_slice(self, following: int, rows: int) -> tuple[int, int]:
+        """Check up to so many rows from a position on; return where to go on, and the newest position."""
+        with snapshot(self._connection):
+            begun = meta_of(self._execute)
+            self._head = max(self._one("SELECT max(position) FROM rows") or 0, begun["floor"])
+            self._pointed = begun["pointed"]
+            return self._piece(following, rows), self._head
+
+    @property
+    def findings(self) -> list[str]:
+        """What was found so far."""
+        return self._wrong
+
     def check_streams(self) -> list[str]:
         """Return what is wrong with the pointers and heads, as far as the pass over all rows shows it.
 
@@ -113,7 +126,7 @@ class RowsCheck:
                     wrong.append(f"row {position}: stream {stream} holds no receipt")
         return wrong
 
-    def _piece(self, following: int) -> int:
+    def _piece(self, following: int, rows: int = _PIECE) -> int:
         """Check some rows as of one moment; return the position to go on with."""
         meta = meta_of(self._execute)
         self._floor = meta["floor"]
@@ -123,7 +136,7 @@ class RowsCheck:
         if self._second is None or following <= self._floor:
             self._second = self._one(_SECOND_BEFORE, max(following - 1, self._floor)) or 0
         try:
-            for values in executor(self._connection)(_ROWS, (following - 1, _PIECE)):
+            for values in executor(self._connection)(_ROWS, (following - 1, rows)):
                 row = _Row(*values)
                 if row.position != following:
                     self._note(following, "is missing")

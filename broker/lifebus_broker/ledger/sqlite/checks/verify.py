@@ -46,8 +46,8 @@ def verify(path: Path, tail: int | None = None, vfs: str | None = None, *, numbe
             return wrong
         # only a sound frame is worth going on: with a wrong floor every row would be a finding
         rows = RowsCheck(connection, numbered=numbered)
-        wrong += _found("rows", lambda: rows.run(tail, _MOST))
-        wrong += _found("notes", lambda: check_ends(connection))
+        wrong += found_by("rows", lambda: rows.run(tail, _MOST))
+        wrong += found_by("notes", lambda: check_ends(connection))
         if tail is None:
             wrong += _whole(connection, rows)
         return wrong[:_MOST]
@@ -63,10 +63,10 @@ def _whole(connection: apsw.Connection, rows: RowsCheck) -> list[str]:
         *checks.checksum_checks(connection),
         ("SQLite", lambda: checks.check_structure(connection)),
     ]
-    return [finding for what, check in parts for finding in _found(what, check)]
+    return [finding for what, check in parts for finding in found_by(what, check)]
 
 
-def _found(what: str, check: _Check) -> list[str]:
+def found_by(what: str, check: Callable[[], list[str]]) -> list[str]:
     """Return the findings of one check; what it cannot read is one."""
     try:
         return check()
