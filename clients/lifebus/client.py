@@ -11,7 +11,8 @@ from typing import overload
 import zmq
 from msgspec import Struct
 
-from lifebus._internal.connection import Connection
+from lifebus._internal.answers import decode_recorded
+from lifebus._internal.connection import Connection, broker_directory
 from lifebus._internal.liveness import while_broker_lives
 from lifebus._internal.outbox import Outbox
 from lifebus._internal.thread_views import SignalsSince, ThreadViews
@@ -38,7 +39,6 @@ from lifebus_contract import (
     Receipt,
     TransportError,
 )
-from lifebus_contract.codec import decode_receipt
 from lifebus_contract.consumers import ConsumerSettings
 from lifebus_contract.fields import MAX_MESSAGE_BYTES
 from lifebus_contract.views import SessionHead
@@ -158,7 +158,7 @@ class Bus:
         body = Tick(client_id=self.client_id, adapter_id=adapter_id, session=session)
         answer = await self._connection.ask("tick", body, TickAnswer, timeout=self.timeout)
         return TickResult(
-            receipts=tuple(decode_receipt(raw) for raw in answer.receipts),
+            receipts=tuple(decode_recorded(raw) for raw in answer.receipts),
             positions=answer.positions,
             sessions=answer.sessions,
             files=answer.files,
@@ -345,11 +345,10 @@ async def connect(
 
     Raises:
         TransportError: no broker answers at `runtime_dir`.
+        LifebusError: the directory or the broker is not this user's (`directory_owner`, `directory_mode`,
+            `foreign_broker`); nothing was sent.
     """
-    directory = Path(runtime_dir) if runtime_dir else default_runtime_dir()
-    # ZeroMQ would wait for the file to appear; a missing broker is reported at once.
-    if not (directory / "requests.ipc").exists():
-        raise TransportError(f"no broker at {directory}; start one with `lifebus up`", code="no_broker")
+    directory = broker_directory(Path(runtime_dir) if runtime_dir else default_runtime_dir())
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     connection = Connection(context, directory)
     try:
@@ -373,7 +372,7 @@ def _emission(what: Emission | CallbackRequest) -> Emission:
 
 def _emitted(result: EmitResult) -> Emitted:
     return Emitted(
-        receipts=tuple(decode_receipt(raw) for raw in result.receipts),
+        receipts=tuple(decode_recorded(raw) for raw in result.receipts),
         positions=result.positions,
         replayed=result.replayed,
         deliveries=result.deliveries,

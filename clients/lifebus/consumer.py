@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 import anyio
 from msgspec import structs
 
+from lifebus._internal.answers import decode_answer, decode_recorded
 from lifebus._internal.backoff import Backoff
 from lifebus._internal.connection import Connection
 from lifebus._internal.lazy_log import LazyLogger
@@ -23,10 +24,8 @@ from lifebus_contract import (
     InvalidRequest,
     LifebusError,
     Receipt,
-    decode_msgpack,
     encode_msgpack,
 )
-from lifebus_contract.codec import decode_receipt
 from lifebus_contract.codes import TEMPORARY
 from lifebus_contract.consumers import ConsumerGap, ConsumerInfo, ConsumerSettings
 from lifebus_transports.messages.common import Nothing
@@ -50,7 +49,7 @@ class Delivery:
     """
 
     def __init__(self, deliveries: "Deliveries", epoch: str, found: Delivered) -> None:
-        self.receipt: Receipt = decode_receipt(found.receipt)
+        self.receipt: Receipt = decode_recorded(found.receipt)
         self.raw = found.receipt
         self.position = found.position
         self.cursor = Position(epoch, found.position)
@@ -122,7 +121,7 @@ class Deliveries:
         positions = [one.position for one in self._ready]
         pending = self._pending_fetch
         if pending is not None and pending.done() and not pending.cancelled() and pending.exception() is None:
-            positions += [found.position for found in decode_msgpack(pending.result(), FetchAnswer).deliveries]
+            positions += [found.position for found in decode_answer(pending.result(), FetchAnswer).deliveries]
         return tuple(positions)
 
     async def ack(self, deliveries: Iterable[Delivery | Position]) -> None:
@@ -222,7 +221,7 @@ class Deliveries:
         self._pending_fetch = None
         if pending is self._stale:
             raise DeadlineExceeded("the broker was restarted after it answered `fetch`")
-        return decode_msgpack(raw, FetchAnswer)
+        return decode_answer(raw, FetchAnswer)
 
     def _drop(self, settled: set[Position]) -> None:
         """Forget what was acknowledged wherever it waits to be returned: an earlier try of it may have been meant."""

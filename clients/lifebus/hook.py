@@ -152,11 +152,13 @@ def _ask(message: bytes) -> tuple[int, bytes]:
     """Return the exit code and the stdout that the broker answers.
 
     Raises:
-        OSError: the broker is away, refuses, hangs up or belongs to another user.
+        OSError: the broker is away, refuses or hangs up; it or its directory is another user's, or open to others.
         ValueError: the answer is not whole.
     """
+    runtime = _directory(b"LIFEBUS_RUNTIME_DIR", b"XDG_RUNTIME_DIR", b"/.local/state/lifebus/run")
+    _refuse_open(posix.stat(runtime))
     broker = socket(AF_UNIX, SOCK_STREAM)
-    broker.connect(_directory(b"LIFEBUS_RUNTIME_DIR", b"XDG_RUNTIME_DIR", b"/.local/state/lifebus/run") + b"/hook.sock")
+    broker.connect(runtime + b"/hook.sock")
     _refuse_stranger(broker)
     broker.sendall(message)
     answer = b""
@@ -166,8 +168,17 @@ def _ask(message: bytes) -> tuple[int, bytes]:
     return _parse(answer)
 
 
+def _refuse_open(found: posix.stat_result) -> None:
+    """Refuse a directory that another user made or may enter."""
+    if found.st_uid != posix.geteuid() or found.st_mode & 0o077:
+        raise PermissionError
+
+
 def _refuse_stranger(broker: socket) -> None:
-    """Refuse a broker of another user, where the kernel knows (Linux): its answer would reach the model."""
+    """Refuse a broker of another user, where the kernel knows (Linux): its answer would reach the model.
+
+    This is asked of the connection itself, so that the directories above ours need no check here.
+    """
     try:
         from _socket import SO_PEERCRED  # noqa: PLC0415  other systems rely on the directory's mode
     except ImportError:
@@ -216,9 +227,7 @@ def _open_folder(path: bytes) -> int:
         except OSError:  # it is there, or opening it says what is wrong
             continue
     folder = posix.open(path, posix.O_RDONLY | posix.O_DIRECTORY | posix.O_NOFOLLOW | posix.O_CLOEXEC)
-    found = posix.fstat(folder)
-    if found.st_uid != posix.geteuid() or found.st_mode & 0o077:
-        raise PermissionError
+    _refuse_open(posix.fstat(folder))
     return folder
 
 

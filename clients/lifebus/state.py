@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from lifebus._internal.answers import unreadable
 from lifebus._internal.view import Position
 from lifebus_contract import InternalError, LifebusError
 from lifebus_transports.messages.state import StatePage, StateQuery, WorkingSession, WorkingState
@@ -65,7 +66,10 @@ async def fetch_state(ask: Callable[[StateQuery], Awaitable[StatePage]]) -> Stat
 def _state(page: StatePage, raw: bytes) -> State:
     if sha256(raw).hexdigest() != page.digests.get("working_set_digest"):
         raise InternalError("the state is not what its digest says", code="state_damaged")
-    found = _decoder.decode(raw)
+    try:
+        found = _decoder.decode(raw)
+    except msgspec.DecodeError as fault:  # a broker of another version, which wrote down something else
+        raise unreadable(str(fault)) from None
     return State(
         epoch=page.epoch,
         position=page.position,

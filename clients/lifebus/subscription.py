@@ -11,12 +11,12 @@ from typing import Final
 
 import msgspec
 
+from lifebus._internal.answers import decode_recorded
 from lifebus._internal.connection import Connection
 from lifebus._internal.follower import Follower
 from lifebus._internal.view import Gap, Position, View
 from lifebus.state import State, fetch_state
 from lifebus_contract import Receipt
-from lifebus_contract.codec import decode_receipt
 from lifebus_contract.views import SessionHead
 from lifebus_transports.framing.frames import ALL_TOPIC, BEACON_TOPIC, session_topic
 from lifebus_transports.messages.common import Nothing
@@ -112,7 +112,7 @@ class Subscription(Follower):
         self.cursor = Position(view.epoch, item.position)
         if self._last is not None and item.position > self._last.position:
             return None
-        receipt = decode_receipt(item.receipt)
+        receipt = decode_recorded(item.receipt)
         if self._session and (receipt.adapter_id, receipt.harness_session_id) != self._session:
             return None
         return receipt if self._where is None or self._where(receipt) else None

@@ -8,10 +8,10 @@ from typing import Final
 
 import msgspec
 
+from lifebus._internal.answers import decode_recorded
 from lifebus._internal.connection import Connection
 from lifebus._internal.follower import Follower
 from lifebus_contract import Receipt
-from lifebus_contract.codec import decode_receipt
 from lifebus_transports.framing.frames import tick_topic
 from lifebus_transports.messages.reads import WireReceipt
 
@@ -62,4 +62,4 @@ class Ticks(Follower):
             if len(self._ready) >= _MAX_READY:
                 self._ready.popleft()
                 self.dropped += 1
-            self._ready.append(decode_receipt(one.receipt))
+            self._ready.append(decode_recorded(one.receipt))

@@ -18,6 +18,7 @@ from lifebus_transports.runtime_dir import (
     remove_stale_socket,
     take_runtime_dir,
 )
+from support.other_user import STRANGER, needs_root
 
 HOLD = """
 import pathlib, sys
@@ -127,6 +128,42 @@ def test_a_lock_file_that_is_a_link_is_refused(tmp_path: Path) -> None:
         hold_lock(tmp_path / "lock")
     assert refused.value.code == "directory_unusable"
     assert (tmp_path / "precious").read_text() == "precious"
+
+
+@pytest.mark.parametrize("kind", ["pipe", "second name", "directory"])
+def test_a_lock_file_that_is_no_file_of_its_own_is_refused_at_once_and_left_alone(tmp_path: Path, kind: str) -> None:
+    path, precious = tmp_path / "lock", tmp_path / "precious"
+    precious.write_text("precious")
+    match kind:
+        case "pipe":
+            os.mkfifo(path)
+        case "second name":
+            path.hardlink_to(precious)
+        case _:
+            path.mkdir()
+    with pytest.raises(LifebusError) as refused:
+        hold_lock(path)
+    assert (refused.value.code, str(path) in refused.value.detail) == ("directory_unusable", True)
+    assert precious.read_text() == "precious"
+
+
+@needs_root
+def test_a_lock_file_that_another_user_made_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    path.write_text("")
+    os.chown(path, STRANGER, STRANGER)
+    with pytest.raises(LifebusError, match=f"belongs to user {STRANGER}") as refused:
+        hold_lock(path)
+    assert refused.value.code == "directory_owner"
+
+
+def test_directories_above_are_made_for_their_owner_only_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        made = ensure_private_directory(tmp_path / "a" / "b" / "run")
+    finally:
+        os.umask(before)
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (made, made.parent, made.parent.parent)] == [0o700] * 3
 
 
 def test_a_stale_socket_is_removed_by_the_holder_of_the_lock_only(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from lifebus_contract import LifebusError
+from lifebus_transports.ownership import check_parents, check_private
 
 MAX_SOCKET_PATH_BYTES: Final = 107
 """Longest path of a Unix socket on Linux, without its final zero."""
@@ -63,37 +64,59 @@ def take_runtime_dir(directory: Path, *, started_at_epoch_s: int | None = None) 
 def ensure_private_directory(path: Path) -> Path:
     """Make the directory (0700) where it is missing, and return it once it is proved to be ours alone.
 
+    What is missing above it is made in the same way.
+
     Raises:
         LifebusError: `directory_unusable`, `directory_owner` or `directory_mode`; the text says what to do.
     """
+    # Before anything is made there: who may exchange a directory may also follow us into it.
+    check_parents(path)
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.mkdir(mode=0o700, exist_ok=True)
+        for directory in (*reversed(path.parents), path):
+            # Each by itself: `parents=True` would give all but the last what the umask allows.
+            directory.mkdir(mode=0o700, exist_ok=True)
     except OSError as fault:
         raise _refusal(f"cannot make {path}: {fault.strerror}", "directory_unusable") from fault
     os.close(open_private_directory(path))
     return path
 
 
-def open_private_directory(path: Path) -> int:
-    """Return a descriptor of the directory; it is no symbolic link, ours, and closed to everybody else.
+def check_runtime_dir(path: Path) -> bool:
+    """Check the directory of a broker that we are to talk to; return whether it is there.
+
+    A link is followed: each directory that it leads through is checked as well.
 
     Raises:
         LifebusError: as `ensure_private_directory`.
     """
+    check_parents(path)
+    try:
+        check_private(path, path.stat())
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as fault:
+        raise _refusal(f"cannot open {path}: {fault.strerror}", "directory_unusable") from fault
+    return True
+
+
+def open_private_directory(path: Path) -> int:
+    """Return a descriptor of the directory; it is no symbolic link, ours, and nobody else can enter or exchange it.
+
+    Raises:
+        LifebusError: as `ensure_private_directory`.
+    """
+    check_parents(path)
     try:
         descriptor = os.open(path, _DIRECTORY)
     except OSError as fault:
         raise _refusal(f"cannot open {path}: {fault.strerror} (no link is followed)", "directory_unusable") from fault
-    # Of the descriptor and not of the path, which could be exchanged in between.
-    found = os.fstat(descriptor)
-    mode = stat.S_IMODE(found.st_mode)
-    if found.st_uid == os.geteuid() and not mode & 0o077:
-        return descriptor
-    os.close(descriptor)
-    if found.st_uid != os.geteuid():
-        raise _refusal(f"{path} belongs to user {found.st_uid}, not to us; use another one", "directory_owner")
-    raise _refusal(f"{path} has mode {mode:04o}, others may enter; run: chmod 700 {path}", "directory_mode")
+    try:
+        # Of the descriptor and not of the path, which could be exchanged in between.
+        check_private(path, os.fstat(descriptor))
+    except LifebusError:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def check_socket_path(path: Path) -> Path:
@@ -119,10 +142,7 @@ def hold_lock(path: Path, *, started_at_epoch_s: int | None = None) -> Lock:
         LifebusError: `already_running`, naming the holder; `directory_unusable`.
         OSError: the holder cannot be written down; the disk is full.
     """
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
-    except OSError as fault:
-        raise _refusal(f"cannot open {path}: {fault.strerror}", "directory_unusable") from fault
+    descriptor = open_lock(path)
     if not _take(descriptor):
         holder = _holder(descriptor)
         os.close(descriptor)
@@ -137,6 +157,28 @@ def hold_lock(path: Path, *, started_at_epoch_s: int | None = None) -> Lock:
         fault.filename = str(path)
         raise
     return Lock(path, descriptor)
+
+
+def open_lock(path: Path) -> int:
+    """Return a descriptor of a lock file, made (0600) where it is missing: a regular file of ours, and of one name.
+
+    Raises:
+        LifebusError: `directory_unusable` or `directory_owner`; what is there is not touched.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags, 0o600)
+        found = os.fstat(descriptor)
+    except OSError as fault:
+        raise _refusal(f"cannot open {path}: {fault.strerror}", "directory_unusable") from fault
+    # The holder writes into it: under a second name that would be another file's contents.
+    if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and found.st_nlink <= 1:
+        return descriptor
+    os.close(descriptor)
+    if found.st_uid != os.geteuid():
+        raise _refusal(f"{path} belongs to user {found.st_uid}, not to us", "directory_owner")
+    what = "has a second name (a hard link)" if stat.S_ISREG(found.st_mode) else "is no regular file"
+    raise _refusal(f"{path} {what}, so it cannot be the lock; move it away", "directory_unusable")
 
 
 def lock_holder(path: Path) -> str | None:
@@ -173,9 +215,16 @@ def is_lock_free(path: Path) -> bool:
 def broker_of(path: Path) -> str | None:
     """Return what the last holder of a single-instance lock wrote down of itself, None where that is nothing yet."""
     try:
-        return path.read_text("utf-8", "replace") or None
+        # Not by its name alone: to open a pipe that somebody put there would wait for its other end.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
+    try:
+        return os.pread(descriptor, 256, 0).decode("utf-8", "replace") or None
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
 
 
 def remove_stale_socket(path: Path, lock: Lock) -> None:

@@ -1,7 +1,12 @@
-"""One connection to the broker's request socket: requests out, answers matched by correlation id."""
+"""One connection to the broker's request socket: requests out, answers matched by correlation id.
+
+Nothing is sent to a broker of another user: its directory is checked once, and the kernel says whose process it is each
+time a socket connects (docs/reliability.md T2).
+"""
 
 import asyncio
 import itertools
+import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -10,15 +15,24 @@ from typing import Final, TypeVar
 import anyio
 import zmq
 
+from lifebus._internal.answers import decode_answer
+from lifebus._internal.lazy_log import LazyLogger
 from lifebus._internal.liveness import while_broker_lives
-from lifebus_contract import BrokerBusy, DeadlineExceeded, LifebusError, TransportError, decode_msgpack, encode_msgpack
+from lifebus_contract import BrokerBusy, DeadlineExceeded, InvalidRequest, LifebusError, TransportError, encode_msgpack
 from lifebus_contract.fields import Document
 from lifebus_transports.framing.frames import ANSWER_OK, ANSWER_REFUSED, decode_header, encode_header
 from lifebus_transports.messages.common import RefusalInfo
 from lifebus_transports.messages.verbs import VERBS
+from lifebus_transports.runtime_dir import check_runtime_dir
 from lifebus_transports.zmq.socket import Message, SocketReader, make_socket, send_now
+from lifebus_transports.zmq.zap import DOMAIN, UserGate
 
 T = TypeVar("T")
+
+REQUESTS: Final = "requests.ipc"
+"""The name of the request socket in the runtime directory."""
+
+_log = LazyLogger("lifebus._internal.connection")
 
 _MAX_PENDING: Final = 4_096
 _MAX_ANSWER_BYTES: Final = 16 * 1_048_576  # an answer may be larger than any request: it holds many receipts
@@ -29,6 +43,7 @@ _RECONNECT_MAX_MS: Final = 5_000
 class Connection:
     """A DEALER socket on the event loop.  Cancelling a waiting caller loses only that caller's answer.
 
+    A context has one connection, because the gate that knows its peers is the context's own.
     `closing` holds what else ends with this connection, `consuming` the names that it consumes under.
     """
 
@@ -40,7 +55,10 @@ class Connection:
         self.consuming: set[str] = set()
         self._numbers = itertools.count(1)
         self._pending: dict[int, asyncio.Future[bytes]] = {}
-        self._socket = connected_socket(context, zmq.DEALER, runtime_dir / "requests.ipc")
+        self._stranger: LifebusError | None = None
+        # Before any socket: libzmq asks it about each connection, and connects nowhere without an answer.
+        self._gate = UserGate(context, {os.geteuid()}, on_refused=self._refuse_stranger)
+        self._socket = connected_socket(context, zmq.DEALER, runtime_dir / REQUESTS)
         self._reader = SocketReader(self._socket, self._receive, at_least=2)
 
     def close(self) -> None:
@@ -49,10 +67,8 @@ class Connection:
             close()
         self._reader.close()
         self._socket.close()
-        pending, self._pending = self._pending, {}
-        for future in pending.values():
-            if not future.done():
-                future.set_exception(TransportError("the connection was closed before the answer came"))
+        self._gate.close()
+        self._fail_pending(TransportError("the connection was closed before the answer came"))
 
     async def ask(self, verb: str, body: Document, answer: type[T], *, timeout: float) -> T:  # noqa: ASYNC109  a deadline is part of every request
         """Return the answer to one request.
@@ -60,10 +76,11 @@ class Connection:
         Raises:
             DeadlineExceeded: no answer within `timeout` seconds; what became of the request is unknown.
             BrokerBusy: this side's or the broker's queue is full.
+            InternalError: the answer cannot be read; what became of the request is unknown.
             TransportError: the broker ended before it answered what takes long.
-            LifebusError: the broker refused.
+            LifebusError: the broker refused, or is another user's (`foreign_broker`).
         """
-        return decode_msgpack(await self.ask_encoded(verb, encode_msgpack(body), timeout=timeout), answer)
+        return decode_answer(await self.ask_encoded(verb, encode_msgpack(body), timeout=timeout), answer)
 
     async def ask_encoded(self, verb: str, body: bytes, *, timeout: float) -> bytes:  # noqa: ASYNC109  as `ask`
         """Return the answer to one request as it came, both sides being MessagePack.
@@ -91,6 +108,7 @@ class Connection:
         Raises:
             BrokerBusy: too many requests are open, or the broker does not read.
             TransportError: the connection is closed.
+            LifebusError: as `push`.
         """
         # As many as the socket queues: a broker that is gone is noticed here, and memory is bounded.
         if len(self._pending) >= _MAX_PENDING:
@@ -113,7 +131,10 @@ class Connection:
         Raises:
             BrokerBusy: the broker does not read.
             TransportError: the connection is closed.
+            LifebusError: a broker of another user has taken the place of ours (`foreign_broker`).
         """
+        if self._stranger is not None:
+            raise self._stranger
         try:
             send_now(self._socket, encode_header(number, verb), body)
         except zmq.Again:
@@ -125,7 +146,11 @@ class Connection:
     def _receive(self, message: Message) -> None:
         if len(message) != 2:  # noqa: PLR2004  header and body
             return
-        number, verb = decode_header(message[0])
+        try:
+            number, verb = decode_header(message[0])
+        except InvalidRequest as fault:  # whose answer it is cannot be known, so its caller waits for its deadline
+            _log.warning("answer_unreadable", fault=fault.detail)
+            return
         future = self._pending.pop(number, None) if verb in {ANSWER_OK, ANSWER_REFUSED} else None
         if verb not in {ANSWER_OK, ANSWER_REFUSED}:
             if self.on_push is not None:
@@ -134,12 +159,42 @@ class Connection:
             if verb == ANSWER_OK:
                 future.set_result(message[1])
             else:
-                future.set_exception(decode_msgpack(message[1], RefusalInfo).error())
+                future.set_exception(_refusal_in(message[1]))
+
+    def _refuse_stranger(self, address: str) -> None:
+        """End the connection, because a socket is another user's; callers are told whose it is."""
+        user = address.split(":")[1] if address.count(":") > 1 else "unknown"
+        detail = f"the broker at {self.runtime_dir} belongs to user {user}, not to us; nothing is sent to it"
+        self._stranger = LifebusError(detail, code="foreign_broker")
+        # For good: libzmq may or may not try again after a refusal, and must not send later what is refused now.
+        self._reader.close()
+        self._socket.close(linger=0)
+        self._fail_pending(self._stranger)
+
+    def _fail_pending(self, fault: LifebusError) -> None:
+        pending, self._pending = self._pending, {}
+        for future in pending.values():
+            if not future.done():
+                future.set_exception(fault)
+
+
+def broker_directory(path: Path) -> Path:
+    """Return a broker's directory as an absolute path, once nobody but this user can have made what is in it.
+
+    Raises:
+        TransportError: no broker is there (`no_broker`).
+        LifebusError: the directory, or one above it, is not ours alone (`directory_owner`, `directory_mode`).
+    """
+    path = path.absolute()
+    # ZeroMQ would wait for the socket to appear; a missing broker is reported at once.
+    if not check_runtime_dir(path) or not (path / REQUESTS).exists():
+        raise TransportError(f"no broker at {path}; start one with `lifebus up`", code="no_broker")
+    return path
 
 
 def connected_socket(context: "zmq.Context[zmq.Socket[bytes]]", kind: int, path: Path) -> "zmq.Socket[bytes]":
     """Return a socket connected to an ipc path, which reconnects by itself with a jittered, growing delay."""
-    socket = make_socket(context, kind, max_bytes=_MAX_ANSWER_BYTES)
+    socket = make_socket(context, kind, max_bytes=_MAX_ANSWER_BYTES, domain=DOMAIN)
     # Jitter: all clients lose a restarted broker in the same moment.
     socket.setsockopt(zmq.RECONNECT_IVL, random.randint(*_RECONNECT_MS))  # noqa: S311  jitter, not a secret
     socket.setsockopt(zmq.RECONNECT_IVL_MAX, _RECONNECT_MAX_MS)
@@ -156,3 +211,11 @@ def _takes_long(verb: str) -> bool:
 
 def _busy(detail: str) -> BrokerBusy:
     return BrokerBusy(detail, code="busy")
+
+
+def _refusal_in(body: bytes) -> LifebusError:
+    """Return the refusal that the broker answered, or that it cannot be read."""
+    try:
+        return decode_answer(body, RefusalInfo).error()
+    except LifebusError as fault:
+        return fault

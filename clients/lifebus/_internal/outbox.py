@@ -7,16 +7,17 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from lifebus._internal.answers import decode_answer, unreadable
 from lifebus._internal.backoff import Backoff
 from lifebus._internal.connection import Connection
 from lifebus_contract import (
     DeadlineExceeded,
     Emission,
     FailureClass,
+    InternalError,
     InvalidRequest,
     LifebusError,
     TransportError,
-    decode_msgpack,
     encode_msgpack,
 )
 from lifebus_contract.fields import MAX_MESSAGE_BYTES
@@ -154,10 +155,20 @@ class Outbox:
         elif fault is not None:
             _refuse(sent.batch, fault)
         else:
-            results = decode_msgpack(sent.answer.result(), EmitAnswer).results
-            for pending, result in zip(sent.batch, results, strict=True):
-                if not pending.result.done():
-                    pending.result.set_result(result)
+            self._give(sent.batch, sent.answer.result())
+
+    def _give(self, batch: Sequence[_PendingEmission], answer: bytes) -> None:
+        """Give every caller of an answered message its result."""
+        try:
+            results = decode_answer(answer, EmitAnswer).results
+            if len(results) != len(batch):
+                raise unreadable(f"{len(results)} results for {len(batch)} emissions")
+        except InternalError as fault:
+            _refuse(batch, fault)
+            return
+        for pending, result in zip(batch, results, strict=True):
+            if not pending.result.done():
+                pending.result.set_result(result)
 
 
 async def _settled(batch: Sequence[_PendingEmission], seconds: float) -> None:

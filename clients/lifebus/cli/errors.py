@@ -28,6 +28,8 @@ _PREPARED: Final = frozenset(
 _NEXT: Final = {
     "no_broker": "`lifebus doctor` says more",
     "no_stream": "`lifebus doctor` says more",
+    "foreign_broker": "name a directory of your own: LIFEBUS_RUNTIME_DIR; `lifebus doctor` says more",
+    "unreadable_answer": "see that broker and command are of one version: `lifebus version`, `lifebus status`",
     "closed": "`lifebus status` shows whether the broker is up; it is safe to try again",
     "already_running": "`lifebus status` shows it; another one needs its own LIFEBUS_RUNTIME_DIR and LIFEBUS_STATE_DIR",
     "configuration": "`lifebus config show --origin` shows where each setting comes from",

@@ -18,7 +18,7 @@ class ExitCode(IntEnum):
     UNAVAILABLE = 69
     """No broker answers, it is busy, or another one holds the directory."""
     SOFTWARE = 70
-    """A defect of lifebus."""
+    """A defect of lifebus, or an answer of the broker that cannot be read."""
     IO = 74
     """A file cannot be read or written, or the ledger failed."""
     CONFIGURATION = 78
@@ -46,6 +46,7 @@ _BY_CODE: Final = {
     "directory_owner": ExitCode.CONFIGURATION,
     "directory_mode": ExitCode.CONFIGURATION,
     "directory_unusable": ExitCode.CONFIGURATION,
+    "foreign_broker": ExitCode.CONFIGURATION,
     "ledger_file_system": ExitCode.CONFIGURATION,
     "not_a_socket": ExitCode.CONFIGURATION,
     "already_running": ExitCode.UNAVAILABLE,

@@ -9,7 +9,7 @@ import zmq
 from msgspec import Struct
 
 from lifebus._internal.backoff import Backoff
-from lifebus._internal.connection import Connection
+from lifebus._internal.connection import Connection, broker_directory
 from lifebus.observer.queue import ObservationBatch, ObservationQueue
 from lifebus_contract import DeadlineExceeded, InvalidRequest, LifebusError, StateConflict
 from lifebus_transports.messages.signals import Observe, ObserveAnswer, ObservedProcess
@@ -45,31 +45,33 @@ class ObservationSender:
 
     @property
     def broker_absent(self) -> bool:
-        """Whether there is no broker, and has been none."""
-        return not (self._runtime_dir / "requests.ipc").exists()
+        """Whether there is no broker, and has been none; one in a directory that others can change is none of ours."""
+        try:
+            broker_directory(self._runtime_dir)
+        except LifebusError:
+            return True
+        return False
 
     async def run(self, wait_for_work: Callable[[], Awaitable[bool]]) -> None:
         """Send what is queued, until `wait_for_work` returns False: nothing more will come."""
-        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         connection: Connection | None = None
         try:
             while await wait_for_work():
-                connection = connection or await self._connect(context)
+                connection = connection or await self._connect()
                 if not await self._send(connection):
-                    connection.close()  # or its unsent copies would reach the broker as well once it reads again
+                    _drop(connection)  # or its unsent copies would reach the broker as well once it reads again
                     connection = None
         finally:
             if connection is not None:
-                connection.close()
-            context.destroy(linger=0)
+                _drop(connection)
 
-    async def _connect(self, context: "zmq.Context[zmq.Socket[bytes]]") -> Connection:
+    async def _connect(self) -> Connection:
         while self.broker_absent:  # noqa: ASYNC110  no event announces a first broker
             await anyio.sleep(_RETRY_S)
-        return Connection(context, self._runtime_dir)
+        return Connection(zmq.Context(), self._runtime_dir)
 
     async def _send(self, connection: Connection) -> bool:
-        """Send the batch that is due; return False where no answer came."""
+        """Send the batch that is due; return False where the connection is of no use any more."""
         batch = self._queue.batch()
         if batch is None:
             return True
@@ -80,8 +82,10 @@ class ObservationSender:
         except DeadlineExceeded:
             return False
         # Busy, or a full disk: the same batch may succeed later.
-        except LifebusError:
+        except LifebusError as fault:
             await self._backoff.wait()
+            # A connection that met another user's broker is over; the next one may be to ours.
+            return fault.code != "foreign_broker"
         else:
             self._queue.acknowledge(answer.through)
             self._on_durable()
@@ -98,3 +102,9 @@ class ObservationSender:
             observations=batch.observations,
             process=run.process,
         )
+
+
+def _drop(connection: Connection) -> None:
+    """Close a connection and forget what it has not sent."""
+    connection.close()
+    connection.context.destroy(linger=0)

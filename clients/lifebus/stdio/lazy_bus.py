@@ -6,7 +6,8 @@ from typing import Final
 import anyio
 
 from lifebus.client import Bus, connect
-from lifebus_contract import TransportError
+from lifebus_contract import LifebusError, TransportError
+from lifebus_contract.errors import error_for
 
 _CLIENT_ID: Final = "lifebus-stdio"
 # How often a missing broker is sought; without one that is one check of the file system
@@ -20,19 +21,20 @@ class LazyBus:
         self._runtime_dir = runtime_dir
         self._timeout = timeout
         self._bus: Bus | None = None
-        self._missing = ""
+        self._missing: LifebusError = TransportError("no broker yet", code="no_broker")
         self._tried = anyio.Event()
 
     async def connected(self) -> Bus:
         """Return the bus; the first caller may have to wait until the first attempt to connect has ended.
 
         Raises:
-            TransportError: there is no broker yet (code ``no_broker``).
+            LifebusError: there is no broker yet (code ``no_broker``), or none of ours (``directory_owner``,
+                ``directory_mode``, ``foreign_broker``).
         """
         # The first requests come before the first attempt has ended, and must not be refused for that.
         await self._tried.wait()
         if self._bus is None:
-            raise TransportError(self._missing, code="no_broker")
+            raise error_for(self._missing.failure_class, self._missing.detail, code=self._missing.code)
         return self._bus
 
     async def run(self) -> None:
@@ -43,8 +45,8 @@ class LazyBus:
                     self._bus = bus
                     self._tried.set()
                     await anyio.sleep_forever()
-            except TransportError as fault:
-                self._missing = fault.detail
+            except LifebusError as fault:
+                self._missing = fault
             # Set after a failure too: requests that wait are refused now.
             self._tried.set()
             await anyio.sleep(_RETRY_S)

@@ -1,10 +1,11 @@
 """Peer identity on the ZeroMQ sockets: the kernel says which user is at the other end.
 
-libzmq asks this handler (ZAP, RFC 27) for every connection to a socket with a domain.  On `ipc://` the peer's address
-is ``localhost:uid:gid:pid``; peers of other users are refused before any message of theirs is read.
+libzmq asks this handler (ZAP, RFC 27) for every connection of a socket with a domain, whichever side it is, and again
+each time it connects anew.  On `ipc://` the peer's address is ``localhost:uid:gid:pid``; a peer of another user is
+refused before any message of his is read, and before any message is sent to him.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 import zmq
 
@@ -31,12 +32,19 @@ def admit(address: str, mechanism: str, users: Collection[int]) -> int | None:
 class UserGate:
     """Answers ZAP requests of one context; `refused` counts the peers it turned away.
 
-    Open it before any socket binds, and close it after the last has closed.
+    Open it before any socket binds or connects, and close it after the last has closed.  `on_refused` is called with
+    the address of each peer that is turned away.
     """
 
-    def __init__(self, context: "zmq.Context[zmq.Socket[bytes]]", users: Collection[int]) -> None:
+    def __init__(
+        self,
+        context: "zmq.Context[zmq.Socket[bytes]]",
+        users: Collection[int],
+        on_refused: Callable[[str], None] | None = None,
+    ) -> None:
         self.refused = 0
         self._users = frozenset(users)
+        self._on_refused = on_refused
         self._socket = context.socket(zmq.REP)
         # Answers that are still queued when the gate closes are of no use to anybody.
         self._socket.setsockopt(zmq.LINGER, 0)
@@ -50,9 +58,10 @@ class UserGate:
 
     def _answer(self, message: Message) -> None:
         request_id = message[1] if len(message) > 1 else b""
-        user = None
+        user, address = None, ""
         if len(message) >= _REQUEST_FRAMES and message[0] == b"1.0" and message[2] == DOMAIN.encode():
-            user = admit(message[3].decode("ascii", "replace"), message[5].decode("ascii", "replace"), self._users)
+            address = message[3].decode("ascii", "replace")
+            user = admit(address, message[5].decode("ascii", "replace"), self._users)
         # A request that cannot be read is refused like a stranger: libzmq waits for some answer.
         if user is None:
             self.refused += 1
@@ -61,3 +70,5 @@ class UserGate:
             reply = [b"1.0", request_id, b"200", b"OK", str(user).encode(), b""]
         self._socket.send_multipart(reply)
         self._reader.poke()
+        if user is None and self._on_refused is not None:
+            self._on_refused(address)

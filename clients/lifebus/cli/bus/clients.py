@@ -119,7 +119,7 @@ def dead(name: _Name, /, *, connection: ConnectionOptions = DEFAULT_CONNECTION) 
     from msgspec import Raw  # noqa: PLC0415
     from msgspec.structs import asdict  # noqa: PLC0415
 
-    from lifebus_contract.codec import decode_receipt  # noqa: PLC0415
+    from lifebus._internal.answers import decode_recorded  # noqa: PLC0415
 
     # The broker sends pages; the client library joins them.
     letters = on_bus(connection, lambda bus: bus.cursors.dead_letters(name))
@@ -128,7 +128,7 @@ def dead(name: _Name, /, *, connection: ConnectionOptions = DEFAULT_CONNECTION) 
             # The receipt's own bytes, so that its digest can still be checked.
             put_json({**asdict(letter), "receipt": Raw(letter.receipt or b"null")}, indent=0)
     elif letters:
-        receipts = [decode_receipt(letter.receipt) if letter.receipt else None for letter in letters]
+        receipts = [decode_recorded(letter.receipt) if letter.receipt else None for letter in letters]
         put_table(
             ("number", "position", "tries", "event", "session", "receipt"),
             [

@@ -45,15 +45,15 @@ def list_receipts(
     """
     if last < 1:
         raise UsageError("--last: at least 1")
+    from lifebus._internal.answers import decode_recorded  # noqa: PLC0415
     from lifebus._internal.view import Position  # noqa: PLC0415
     from lifebus.cli.printing import ReceiptPrinter  # noqa: PLC0415
-    from lifebus_contract.codec import decode_receipt  # noqa: PLC0415
 
     query = _query(filters, since)
     epoch, stored = on_bus(connection, lambda bus: _newest(bus, query, last, filters.payload))
     printer = ReceiptPrinter(json=connection.json)
     for one in stored:
-        printer.show(decode_receipt(one.receipt), Position(epoch, one.position))
+        printer.show(decode_recorded(one.receipt), Position(epoch, one.position))
     if not stored:
         say("no receipts")
     return ExitCode.OK
@@ -163,9 +163,9 @@ def _is_about(receipt: bytes, payload: str | None) -> bool:
     # Most receipts are of no payload at all: the bytes are searched first.
     if dumps(payload, ensure_ascii=False).encode() not in receipt:
         return False
-    from lifebus_contract.codec import decode_receipt  # noqa: PLC0415
+    from lifebus._internal.answers import decode_recorded  # noqa: PLC0415
 
-    return any(one.payload_id == payload for one in decode_receipt(receipt).payload_receipts)
+    return any(one.payload_id == payload for one in decode_recorded(receipt).payload_receipts)
 
 
 async def _newest(bus: "Bus", query: "Backfill", count: int, payload: str | None) -> "tuple[str, list[WireReceipt]]":
@@ -182,7 +182,7 @@ async def _newest(bus: "Bus", query: "Backfill", count: int, payload: str | None
 
 
 async def _find(bus: "Bus", which: str) -> "WireReceipt | None":
-    from lifebus_contract.codec import decode_receipt  # noqa: PLC0415
+    from lifebus._internal.answers import decode_recorded  # noqa: PLC0415
     from lifebus_transports.messages.reads import Backfill  # noqa: PLC0415
 
     # Reading below the floor gives a page that only says so.
@@ -193,7 +193,7 @@ async def _find(bus: "Bus", which: str) -> "WireReceipt | None":
         return next((one for one in page.rows if one.position == int(which)), None)
     # No index knows receipt ids: this reads the ledger, page by page.
     async for one in _receipts(bus, Backfill(), floor):
-        if decode_receipt(one.receipt).receipt_id == which:
+        if decode_recorded(one.receipt).receipt_id == which:
             return one
     return None
 
