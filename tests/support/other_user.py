@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -87,7 +87,7 @@ class ForgedBroker:
 
 
 @contextmanager
-def forged_broker(runtime_dir: Path, user: int = STRANGER) -> Iterator[ForgedBroker]:
+def forged_broker(runtime_dir: Path, user: int = STRANGER) -> Generator[ForgedBroker]:
     """Sockets of another user in a directory, open to everybody; they take whatever comes and answer that it is fine.
 
     The directory has its owner and mode again before the block begins.

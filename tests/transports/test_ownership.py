@@ -173,9 +173,15 @@ def test_a_group_is_private_while_the_accounts_name_nobody_else(
     def account(name: str, uid: int) -> pwd.struct_passwd:
         return pwd.struct_passwd((name, "", uid, found.st_gid, "", "", ""))
 
-    monkeypatch.setattr(pwd, "getpwuid", lambda uid: account("me", uid))
+    def me(uid: int) -> pwd.struct_passwd:
+        return account("me", uid)
+
+    def group(gid: int) -> grp.struct_group:
+        return grp.struct_group(("g", "", gid, members))
+
+    monkeypatch.setattr(pwd, "getpwuid", me)
     monkeypatch.setattr(pwd, "getpwall", lambda: [account("me", os.getuid()), *(account("x", u) for u in shared_by)])
-    monkeypatch.setattr(grp, "getgrgid", lambda gid: grp.struct_group(("g", "", gid, members)))
+    monkeypatch.setattr(grp, "getgrgid", group)
     assert (foreign_file(tmp_path / "file", found) is None) is private
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from lifebus._internal.answers import decode_answer
+from lifebus._internal.answers import unreadable
 from lifebus._internal.worker import Handler
 from lifebus.stdio.bodies import ConsumeReceipts, FollowReceipts, FollowSignals
 from lifebus.stdio.lazy_bus import LazyBus
@@ -45,7 +45,10 @@ class BrokerApi:
             return msgspec.to_builtins(recorded, builtin_types=(bytes,))
         bus = await self._bus.connected()
         answer = await bus.ask(name, encode_body(verb, body), more=wait_of(verb, body))
-        return decode_answer(answer, Any)
+        try:
+            return msgspec.msgpack.decode(answer)
+        except msgspec.DecodeError as fault:
+            raise unreadable(str(fault)) from None
 
     @asynccontextmanager
     async def stream(self, body: FollowReceipts | FollowSignals | ConsumeReceipts) -> AsyncGenerator[FollowSource]:

@@ -352,7 +352,7 @@ def test_the_state_directory_follows_xdg(tmp_path: Path, variables: dict[str, st
 def test_the_runtime_directory_follows_xdg(variables: dict[str, str], where: str) -> None:
     with short_directory() as base:
         box = HookBox(base / where)
-        box.runtime.parent.mkdir(parents=True)
+        box.runtime.parent.mkdir(parents=True, mode=0o700)
         env = {"HOME": str(base), **{name: value.format(base=base) for name, value in variables.items()}}
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(str(base / where / "hook.sock"))

@@ -1,11 +1,11 @@
 """A broker whose answers make no sense: a fault of its side, never of what the user gave."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-import msgpack
+import msgspec
 import pytest
 import zmq
 
@@ -17,7 +17,8 @@ Answer = Callable[[bytes, bytes], list[bytes]]
 
 
 def _ok(body: object) -> Answer:
-    return lambda head, _: [head + b"ok", body if isinstance(body, bytes) else msgpack.packb(body)]
+    packed = body if isinstance(body, bytes) else msgspec.msgpack.encode(body)
+    return lambda head, _: [head + b"ok", packed]
 
 
 NONSENSE: dict[str, Answer] = {
@@ -46,7 +47,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 
 
 @contextmanager
-def nonsense_broker(runtime_dir: Path, answer: Answer) -> Iterator[None]:
+def nonsense_broker(runtime_dir: Path, answer: Answer) -> Generator[None]:
     """A broker that answers pings, and anything else with nonsense."""
     runtime_dir.mkdir(mode=0o700)
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
