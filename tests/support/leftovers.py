@@ -9,6 +9,8 @@ from uuid import uuid4
 
 import psutil
 
+from lifebus_transports.processes.guard import GUARD
+
 MARK = "LC_LIFEBUS_MARK"
 """A variable that every command gets by the allow-list, and that its children keep."""
 PATIENCE_S = 5.0
@@ -34,6 +36,7 @@ def descriptors() -> dict[int, str]:
             found[int(path.name)] = str(path.readlink())
         except OSError:  # that of the listing itself
             continue
+    found.pop(GUARD.pipe, None)
     return found
 
 
@@ -41,6 +44,8 @@ def children() -> dict[int, str]:
     """Return the children of this process, zombies among them, and what each is."""
     found: dict[int, str] = {}
     for child in psutil.Process().children():
+        if child.pid == GUARD.pid:  # it stays as long as this process
+            continue
         try:
             found[child.pid] = child.status()
             found[child.pid] += f": {' '.join(child.cmdline())[:200]}"

@@ -20,6 +20,7 @@ import anyio
 import structlog
 
 from lifebus_transports.processes.exits import watch_exit
+from lifebus_transports.processes.guard import GUARD
 from lifebus_transports.processes.redaction import StderrTail, redact, secrets_in
 from lifebus_transports.processes.spec import CommandSpec, environment_of
 
@@ -76,6 +77,7 @@ class ChildProcess:
             os.close(self._stdin)
             os.close(self._stdin_end)
             raise
+        GUARD.add(self._process.pid)
         self._open()
 
     def _open(self) -> None:
@@ -172,6 +174,7 @@ class ChildProcess:
 
     def _reap(self) -> None:
         self._stop_watching()
+        GUARD.remove(self._process.pid)  # before: from then on the number may be a stranger's
         self._process.wait()
 
     def _close(self) -> None:

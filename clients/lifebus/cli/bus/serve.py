@@ -2,6 +2,7 @@
 
 import signal
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -100,14 +101,15 @@ def spec_of(command: tuple[str, ...], run: CommandOptions) -> "CommandSpec":
     return CommandSpec(argv=command, passing=(*run.env, "LIFEBUS_*"), setting=setting)
 
 
-async def cancel_on_signal(scope: "CancelScope") -> None:
-    """Cancel when the process is asked to end, so that its children end with it."""
+async def cancel_on_signal(scope: "CancelScope", came: Callable[[int], None] = lambda _: None) -> None:
+    """Cancel when the process is asked to end, so that its children end with it; `came` gets the signal's number."""
     import anyio  # noqa: PLC0415
 
     from lifebus_transports.processes.ignored import not_ignored  # noqa: PLC0415
 
     with anyio.open_signal_receiver(signal.SIGTERM, *not_ignored(signal.SIGINT, signal.SIGHUP)) as signals:
-        async for _ in signals:
+        async for number in signals:
+            came(number)
             scope.cancel()
 
 
@@ -184,12 +186,16 @@ def serve(
     return on_bus(connection, work, client_id=run.name_for(command), lasting=True)
 
 
-def invoke(*command: Command, run: CommandOptions = DEFAULT_COMMAND) -> ExitCode:
+_BY_SIGNAL: Final = 128
+"""What a shell adds to the number of the signal that ended a command."""
+
+
+def invoke(*command: Command, run: CommandOptions = DEFAULT_COMMAND) -> int:
     """Ask a command about one dispatch envelope from stdin, and print its receipt: `lifebus invoke -- ./client`.
 
     No broker is needed and nothing is kept: the receipt has no sequence, and no key is known again. With payloads in
     the envelope there are two receipts, that of their placement first. Exit code 1 if a receipt says `failed`; 65 if
-    the envelope is against the contract.
+    the envelope is against the contract; 128 and its number where a signal ended it, as SIGTERM with 143.
 
     Args:
         command: The command and its arguments; no shell reads them.
@@ -205,11 +211,11 @@ def invoke(*command: Command, run: CommandOptions = DEFAULT_COMMAND) -> ExitCode
         raise InvalidRequest(f"the dispatch on stdin: {fault.detail}", code=fault.code, field=fault.field) from None
     name = run.name_for(command)
     outcome = _run(settings, envelope, Invocation(client_id=name, spec=spec, protocol=kind, deadline=seconds))
-    return ExitCode.INTERRUPTED if outcome is None else _shown(outcome)
+    return _BY_SIGNAL + outcome if isinstance(outcome, int) else _shown(outcome)
 
 
-def _run(settings: "Settings", envelope: DispatchEnvelope, invocation: "Invocation") -> "Invoked | None":
-    """Return what became of the dispatch; None where a signal came first."""
+def _run(settings: "Settings", envelope: DispatchEnvelope, invocation: "Invocation") -> "Invoked | int":
+    """Return what became of the dispatch; the number of the signal that came first."""
     import anyio  # noqa: PLC0415
 
     from lifebus_admin.invocation import invoke_once  # noqa: PLC0415
@@ -220,16 +226,16 @@ def _run(settings: "Settings", envelope: DispatchEnvelope, invocation: "Invocati
     # The envelope does not name its emitter; its payloads do, and nobody else may deliver them.
     emitter = envelope.payloads[0].client_id if envelope.payloads else CLIENT_ID
     # A list, because a cancelled task group returns no value.
-    found: list[Invoked] = []
+    found: list[Invoked | int] = []
 
     async def dispatch() -> None:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(cancel_on_signal, tasks.cancel_scope)
+            tasks.start_soon(cancel_on_signal, tasks.cancel_scope, found.append)
             found.append(await invoke_once(settings, emitter, envelope, invocation))
             tasks.cancel_scope.cancel()
 
     anyio.run(dispatch)
-    return found[0] if found else None
+    return found[0]
 
 
 def _shown(outcome: "Invoked") -> ExitCode:

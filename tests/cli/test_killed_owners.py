@@ -1,0 +1,96 @@
+"""What `lifebus up`, `serve` and `invoke` have started ends with them, also where they are killed."""
+
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from cli.test_commands import envelope
+from lifebus_transports.processes.guard import GUARD
+from support.clients.proxy_box import eventually
+from support.command_line import PATIENCE_S, Shell, broker_up
+from support.leftovers import MARK, marked
+from support.running import short_directory
+
+DEAF = """import os, signal, time
+from pathlib import Path
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if os.fork() == 0:
+    time.sleep(600)
+Path(os.environ["LC_DEAF"], str(os.getpid())).touch()
+time.sleep(600)
+"""
+"""A command that ignores the end of its stdin and SIGTERM, with a child of its own."""
+COMMAND = (sys.executable, "-I", "-S", "-c", DEAF)
+
+
+@pytest.fixture
+def shell() -> Iterator[Shell]:
+    with short_directory() as directory:
+        (directory / "deaf").mkdir()
+        yield Shell(directory, LC_DEAF=str(directory / "deaf"))
+
+
+def deaf(shell: Shell) -> list[int]:
+    """The commands that have started."""
+    return [int(path.name) for path in Path(shell.environment["LC_DEAF"]).iterdir()]
+
+
+def test_a_killed_invoke_leaves_nothing(shell: Shell) -> None:
+    shell.environment[MARK] = mark = "killed-invoke"
+    dispatch = shell.directory / "dispatch"
+    dispatch.write_bytes(envelope())
+    with (
+        dispatch.open() as stdin,
+        shell.started("invoke", "--deadline", "5m", "--", *COMMAND, stdin=stdin.fileno()) as process,
+    ):
+        eventually(lambda: len(deaf(shell)) == 1)
+        process.kill()
+        process.wait(PATIENCE_S)
+        eventually(lambda: marked(mark) == [])
+
+
+def test_a_killed_broker_and_a_killed_serve_leave_nothing(shell: Shell) -> None:
+    shell.environment[MARK] = mark = "killed-owners"
+    words = ", ".join(f"'''{word}'''" for word in COMMAND)
+    settings = shell.directory / "config.toml"
+    client = f'client_id = "deaf"\ncommand = [{words}]\nevents = ["frame.opening"]\nprotocol = "jsonl"\nworkers = 1\n'
+    settings.write_text(f"[[clients]]\n{client}")
+    shell.environment["LIFEBUS_CONFIG"] = str(settings)
+    asked = ("--event", "frame.opening", "--protocol", "jsonl", "--workers", "1", "--", *COMMAND)
+    with broker_up(shell) as up, shell.started("serve", *asked) as serve:
+        eventually(lambda: len(deaf(shell)) == 2)
+        for process in (serve, up.process):
+            process.kill()
+            process.wait(PATIENCE_S)
+        eventually(lambda: marked(mark) == [])
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_invoke_that_a_signal_ends_says_so_as_a_shell_does(shell: Shell, number: signal.Signals) -> None:
+    shell.environment[MARK] = mark = f"ended-invoke-{number}"
+    dispatch = shell.directory / "dispatch"
+    dispatch.write_bytes(envelope())
+    with (
+        dispatch.open() as stdin,
+        shell.started("invoke", "--deadline", "5m", "--", *COMMAND, stdin=stdin.fileno()) as process,
+    ):
+        eventually(lambda: len(deaf(shell)) == 1)
+        process.send_signal(number)
+        assert process.wait(PATIENCE_S) == 128 + number
+        assert marked(mark) == []
+
+
+def test_a_guardian_that_was_killed_is_replaced_and_knows_the_children_that_there_are() -> None:
+    GUARD.add(999_999_999)  # no process has this number
+    first = psutil.Process(GUARD.pid)
+    first.kill()
+    first.wait(PATIENCE_S)
+    GUARD.add(999_999_998)
+    assert psutil.Process(GUARD.pid).is_running()
+    assert GUARD.pid != first.pid
+    for number in (999_999_999, 999_999_998):
+        GUARD.remove(number)
