@@ -66,7 +66,8 @@ async def test_the_command_example_delivers_into_a_frame(protocol: str) -> None:
 
 def test_every_example_is_run_here_and_short() -> None:
     names = {path.stem for path in EXAMPLES.glob("*.py")}
-    elsewhere = {"thread_sync", "harness"}  # in tests/crash and tests/adapters/test_new_harness.py
+    # in tests/crash, tests/adapters/test_new_harness.py and tests/integration/stdio/test_complete_peer.py
+    elsewhere = {"thread_sync", "harness", "stdio_peer"}
     assert names == {*OUTPUT, "command", "serve", *elsewhere}
     for path in [EXAMPLES / f"{name}.py" for name in names - elsewhere]:
         code = [line for line in path.read_text().splitlines() if line.strip()]
