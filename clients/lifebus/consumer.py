@@ -100,8 +100,7 @@ class Deliveries:
         while True:
             if self._ended:
                 raise StopAsyncIteration
-            if self._lost is not None:
-                await self._skip_gap(self._lost)
+            await self.skip_gap()
             if not self._confirmed:  # a broker that was restarted meanwhile knows nothing of what waits here
                 await self._retry(self.attach)
             if self._ready and time.monotonic() < self._arrived_at + self._settings.ack_wait_ms / 1000:
@@ -160,6 +159,17 @@ class Deliveries:
         if self._lost is not None:
             self._lost = structs.replace(self._lost, epoch=state.epoch, until=max(state.position, self._lost.until))
         return state
+
+    async def skip_gap(self) -> None:
+        """Say that the gap that came last is known; when this returns, that is durable.
+
+        Asking for the next item does so, too.
+
+        Raises:
+            StateConflict: another connection consumes this name now, or it was evicted.
+        """
+        if self._lost is not None:
+            await self._skip_gap(self._lost)
 
     async def aclose(self) -> None:
         """Stop: the iterator is done then."""

@@ -1,7 +1,7 @@
 """What a subscription can follow, each as a block that begins it, and ends it whatever happens."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, contextmanager
 from typing import Any, Protocol
 
 import anyio
@@ -14,7 +14,7 @@ from lifebus.signals import SignalReceived, Signals
 from lifebus.stdio.bodies import ConsumeReceipts, FollowReceipts, FollowSignals
 from lifebus.stdio.messages import verbatim
 from lifebus.subscription import Subscription
-from lifebus_contract import Receipt
+from lifebus_contract import DeadlineExceeded, Receipt
 
 
 class FollowSource(Protocol):
@@ -74,15 +74,19 @@ async def _signals(bus: Bus, body: FollowSignals) -> AsyncGenerator[FollowSource
 @asynccontextmanager
 async def _deliveries(bus: Bus, body: ConsumeReceipts) -> AsyncGenerator[FollowSource]:
     async with bus.consume(body.name, body.settings, since=body.start()) as deliveries:
-        yield ConsumerSource(body.name, deliveries)
+        yield ConsumerSource(body.name, deliveries, bus.timeout)
 
 
 class ConsumerSource:
-    """Receipts under a name, whose place the broker remembers; after a gap nothing comes until that is acknowledged."""
+    """Receipts under a name, whose place the broker remembers; after a gap nothing comes until that is acknowledged.
 
-    def __init__(self, name: str, deliveries: Deliveries) -> None:
+    `timeout` is how long an acknowledgement may wait for a broker, in seconds.
+    """
+
+    def __init__(self, name: str, deliveries: Deliveries, timeout: float) -> None:
         self._name = name
         self._deliveries = deliveries
+        self._timeout = timeout
         self._gap: Position | None = None
         self._gap_acknowledged = anyio.Event()
 
@@ -121,19 +125,34 @@ class ConsumerSource:
         """Say that what is at these places is done; when this returns, that is durable.
 
         Raises:
+            DeadlineExceeded: no broker answered in time; whether it is settled is unknown.
             LifebusError: as the client library.
         """
-        if self._gap in places:
-            self._gap_acknowledged.set()
-        await self._deliveries.ack(place for place in places if place != self._gap)
+        with self._in_time("ack"):
+            if self._gap in places:
+                await self._deliveries.skip_gap()  # durable before the answer, as every acknowledgement
+                self._gap_acknowledged.set()
+            await self._deliveries.ack(place for place in places if place != self._gap)
 
     async def nack(self, places: Sequence[Position], delay: float | None) -> None:
         """Have it delivered again, after a delay in seconds.
 
         Raises:
+            DeadlineExceeded: no broker answered in time.
             LifebusError: as the client library.
         """
-        await self._deliveries.nack(places, delay)
+        with self._in_time("nack"):
+            await self._deliveries.nack(places, delay)
+
+    @contextmanager
+    def _in_time(self, verb: str) -> Iterator[None]:
+        """End the block after the timeout: the client library itself waits for as long as no broker is there."""
+        try:
+            with anyio.fail_after(self._timeout):
+                yield
+        except TimeoutError:
+            detail = f"no broker answered `{verb}` within {self._timeout:g} s; it is safe to ask again"
+            raise DeadlineExceeded(detail) from None
 
 
 def _place_of(gap: Gap) -> Position:

@@ -78,6 +78,25 @@ async def test_a_named_subscription_without_settings_takes_those_of_the_name() -
     assert "pass the same filter or none" in other["refused"]["detail"]
 
 
+async def test_an_ack_settles_what_the_subscription_that_it_names_was_given_and_no_other() -> None:
+    async with running_bus() as daemon, connected(daemon) as bus, near_peer(daemon) as peer:
+        await emit_many(bus, "s1")
+        for name in ("a", "b"):
+            await peer.ask("subscribe", {"name": name, "since": "start"})
+        (first,), (second,) = await peer.items(1, 1), await peer.items(2, 1)
+        beyond = first["cursor"].replace(":1", ":7")
+        answers = [
+            await peer.ask("ack", {"subscription": 2, "cursors": [second["cursor"]]}),
+            await peer.ask("ack", {"subscription": 1, "cursors": [beyond]}),
+        ]
+        states = (await peer.ask("cursors"))["ok"]
+
+    assert first["cursor"] == second["cursor"]
+    assert next(iter(first)) == "subscription"
+    assert [answer["ok"] for answer in answers] == [{}, {}]
+    assert [(one["cursor"], one["position"], one["in_flight"]) for one in states] == [("a", 0, 1), ("b", 1, 0)]
+
+
 async def test_the_newest_peer_consumes_a_name_and_the_other_is_refused() -> None:
     async with (
         running_bus() as daemon,
@@ -136,6 +155,10 @@ class ScriptedDeliveries:
     def __init__(self, *items: Any) -> None:
         self.items: Iterator[Any] = iter(items)
         self.acked: list[Position] = []
+        self.skipped = 0
+
+    async def skip_gap(self) -> None:
+        self.skipped += 1
 
     async def __anext__(self) -> Any:
         return next(self.items)
@@ -147,18 +170,21 @@ class ScriptedDeliveries:
 async def test_after_a_gap_nothing_comes_until_it_is_acknowledged() -> None:
     gap = Gap(epoch="e", after=3, until=7, reason="pruned")
     deliveries = ScriptedDeliveries(gap, "receipt")
-    consumed = ConsumerSource("sync", cast("Deliveries", deliveries))
+    consumed = ConsumerSource("sync", cast("Deliveries", deliveries), 5.0)
     assert await anext(consumed) is gap
     assert consumed.keys(gap)["cursor"] == "e:7"
     more = asyncio.ensure_future(anext(consumed))
     await asyncio.sleep(0)
     await consumed.ack([Position("e", 2)])
     assert not more.done()
+    assert deliveries.skipped == 0
     await consumed.ack([Position("e", 7)])
     assert cast("object", await more) == "receipt"
     assert deliveries.acked == [Position("e", 2)]
+    assert deliveries.skipped == 1
 
 
 def test_a_gap_without_an_end_is_acknowledged_by_its_beginning() -> None:
     gap = lifebus.Gap(epoch="e", after=3, until=None, reason="epoch_changed")
-    assert ConsumerSource("sync", cast("Deliveries", ScriptedDeliveries())).keys(gap) == {"cursor": "e:3", "gap": gap}
+    consumed = ConsumerSource("sync", cast("Deliveries", ScriptedDeliveries()), 5.0)
+    assert consumed.keys(gap) == {"cursor": "e:3", "gap": gap}
