@@ -1,6 +1,5 @@
 """The complete peer of docs/stdio.md: each receipt once in its file, whoever is killed, and a text in a frame."""
 
-import asyncio
 import json
 import os
 import sqlite3
@@ -17,7 +16,7 @@ import lifebus
 from support.broker_process import BrokerProcess, broker_process, until
 from support.integration.consuming import emitted
 from support.paths import EXAMPLES
-from support.running import short_directory
+from support.running import short_directory, until_answered
 
 FRAME = lifebus.FrameContext(frame_id="f1", frame_class="top_level")  # type: ignore[arg-type]  # as users write it
 
@@ -59,9 +58,8 @@ async def recorded(broker: BrokerProcess, receipts: int) -> None:
 async def settled(broker: BrokerProcess, position: int) -> None:
     """Wait until the name stands there: the peer has written all of it, and its acknowledgements are durable."""
     async with lifebus.connect("onlooker", runtime_dir=broker.runtime_dir) as bus:
-        async with asyncio.timeout(30):
-            while [one.position for one in await bus.cursors.standing()] != [position]:  # noqa: ASYNC110  of processes
-                await asyncio.sleep(0.01)
+        with anyio.fail_after(30):
+            await until_answered(bus.cursors.standing, lambda found: [one.position for one in found] == [position])
 
 
 async def test_the_complete_peer_emits_serves_and_keeps_each_receipt_once_whoever_is_killed() -> None:
