@@ -1,6 +1,6 @@
 """What a subscription can follow, each as a block that begins it, and ends it whatever happens."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, contextmanager
 from typing import Any, Protocol
 
@@ -145,7 +145,7 @@ class ConsumerSource:
             await self._deliveries.nack(places, delay)
 
     @contextmanager
-    def _in_time(self, verb: str) -> Iterator[None]:
+    def _in_time(self, verb: str) -> Generator[None]:
         """End the block after the timeout: the client library itself waits for as long as no broker is there."""
         try:
             with anyio.fail_after(self._timeout):
