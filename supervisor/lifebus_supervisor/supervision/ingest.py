@@ -15,7 +15,7 @@ _MOST_POLLS: Final = 5
 """How often files that go on growing are polled before a session's end is decided."""
 
 _READ_TIMEOUT_S: Final = 0.06
-"""How long a hook call that is about the context waits for the newest numbers in the session's files, in seconds."""
+"""How long a hook call that is about the context or decides an end waits for the session's files, in seconds."""
 
 _ABOUT_CONTEXT: Final = frozenset({LifecycleEvent.CONTEXT_PRESSURE_OBSERVED, LifecycleEvent.CONTEXT_COMPACTED})
 """The events before which the session's files are read to where they are now."""
@@ -46,15 +46,18 @@ class TelemetryInbox:
             found += self._keep(updates)
         return found
 
-    async def poll_before(self, call: HookCall, reading: HookReading) -> bool:
-        """Poll the session's files before a call about its context is recorded; return whether it is such a call.
+    async def poll_before(self, call: HookCall, reading: HookReading, *, decides_end: bool) -> bool:
+        """Poll the session's files before a call is recorded that is about its context, or that `decides_end`.
 
-        The harness waits for it: what the files do not give in time is left to the next pass.
+        Return whether it is such a call.  The harness waits for it: what the files do not give in time is left to the
+        next pass.
         """
         session = reading.session
-        if session is None or call.spooled_at_epoch_s is not None:
+        if session is None:
             return False
-        if not any(one.request.event in _ABOUT_CONTEXT for one in reading.emissions):
+        # What the file held when a late call about the context was made is not known; an end is one all the same.
+        asks = call.spooled_at_epoch_s is None and any(one.request.event in _ABOUT_CONTEXT for one in reading.emissions)
+        if not asks and not decides_end:
             return False
         if reading.transcript is not None:
             self._telemetry.follow(call.adapter_id, session, reading.transcript)

@@ -30,11 +30,12 @@ from lifebus_supervisor.supervision.monitor.callers import announce_exit, note_c
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonitor
 from lifebus_supervisor.supervision.monitor_table import MonitorTable
 from lifebus_supervisor.supervision.recording import CLIENT_ID, Recorder, unrecorded_facts
+from lifebus_supervisor.supervision.repeated_calls import RepeatedCalls
 from lifebus_supervisor.supervision.rules.emissions import emissions_of
 from lifebus_supervisor.supervision.rules.endings import session_end, settles_at
 from lifebus_supervisor.supervision.rules.evaluation import evaluate
 from lifebus_supervisor.supervision.rules.findings import Moment, SupervisionFinding, tick_finding
-from lifebus_supervisor.supervision.rules.merging import MergeContext, merge
+from lifebus_supervisor.supervision.rules.merging import MergeContext, merge, settles_an_end
 from lifebus_supervisor.supervision.rules.silence import capability_findings, shows_distrust
 from lifebus_supervisor.supervision.ticks import WakeSignal
 
@@ -99,6 +100,7 @@ class Supervisor:
         self._requested = self._answered = 0
         self._last_result = PassResult()
         self._inbox = TelemetryInbox(telemetry, monitors)
+        self._repeated = RepeatedCalls(bus.ledger)
         self._recorder = Recorder(bus, monitors, environment.now)
         self._apps = AppSessions(bus.ledger, monitors, limits.silence.app_s)
 
@@ -120,15 +122,19 @@ class Supervisor:
         # What others recorded in the session since is part of what is known of it.
         if not monitor.loaded or monitor.position < monitor.newest:
             await self.monitors.refresh(monitor, self.environment.now(), _REFRESH_TIMEOUT_S)
-        if await self._inbox.poll_before(call, reading) and monitor.loaded:
+        is_spooled, is_orphaned = call.spooled_at_epoch_s is not None, self._is_orphaned(monitor, call)
+        if is_spooled and await self._repeated.note(call, reading.emissions, monitor.state.last_position):
+            return ()
+        decides_end = is_orphaned or settles_an_end(monitor, reading.emissions[0].request.event)
+        if await self._inbox.poll_before(call, reading, decides_end=decides_end) and monitor.loaded:
             self._take_updates(only=monitor)  # what the files prove is compared with the ledger
         context = MergeContext(
             manifest=registered.manifest,
             thresholds=self.limits.thresholds,
             ids=self._bus.ids,
             epoch_s=int(self.environment.epoch()),
-            is_spooled=call.spooled_at_epoch_s is not None,
-            is_orphaned=self._is_orphaned(monitor, call),
+            is_spooled=is_spooled,
+            is_orphaned=is_orphaned,
             has_end_under_way=monitor.has_end_under_way(self.environment.now()),
             reads_files=reading.transcript is not None or monitor.telemetry.has_reported,
         )
@@ -154,13 +160,16 @@ class Supervisor:
 
     def hook_seen(self, call: HookCall, reading: HookReading, results: Sequence[EmissionResult]) -> None:
         """Take a hook call that has been recorded."""
+        if self._repeated.take(call):
+            return
         if reading.session is None:
             if announce_exit(self.monitors, call, reading, self.environment):
                 self.wake.set()
             return
         monitor, now = self.monitors.open((call.adapter_id, reading.session)), self.environment.now()
-        note_caller(monitor, call, reading, self.environment)
+        # First: who calls in a session that has ended with this call, or before it, has it open again.
         self.monitors.apply(monitor, (one for result in results for one in result.stored), now)
+        note_caller(monitor, call, reading, self.environment)
         note_announcements(monitor, call, reading, results, now)
         if _begins_new(reading) and call.spooled_at_epoch_s is None:
             monitor.telemetry = telemetry.on_new_session(monitor.telemetry)

@@ -51,7 +51,7 @@ async def test_a_call_takes_what_a_pass_has_read_before_what_it_reads_itself(tmp
         rig.news("codex", "s2", usage(7, "s2"))
         assert len(await box.inbox.poll(to_end=False)) == 2  # and the pass waits for the ledger
         rig.news("codex", "s1", usage(970))
-        assert await box.inbox.poll_before(*pre_compact())
+        assert await box.inbox.poll_before(*pre_compact(), decides_end=False)
         box.take(only=box.monitors[0])
         assert box.seen == [("s1", 100), ("s1", 970)]
         box.take()
@@ -62,10 +62,10 @@ async def test_a_call_takes_what_a_pass_has_read_before_what_it_reads_itself(tmp
 async def test_only_calls_about_the_context_that_come_in_their_time_are_read_for(tmp_path: Path) -> None:
     async with supervised(tmp_path) as rig:
         inbox = TelemetryInbox(rig.files, rig.supervisor.monitors)
-        assert not await inbox.poll_before(*pre_compact(spooled_at_epoch_s=1_800_000_000))
+        assert not await inbox.poll_before(*pre_compact(spooled_at_epoch_s=1_800_000_000), decides_end=False)
         stop = call("codex", {"hook_event_name": "Stop", "session_id": "s1", "turn_id": "t1"})
-        assert not await inbox.poll_before(stop, ADAPTERS["codex"].read(stop, ids()))
+        assert not await inbox.poll_before(stop, ADAPTERS["codex"].read(stop, ids()), decides_end=False)
         assert rig.files.followed == []
         rig.news("codex", "s1", Activity(session="s1"))
-        assert await inbox.poll_before(*pre_compact())
+        assert await inbox.poll_before(*pre_compact(), decides_end=False)
         assert rig.files.followed == [("codex", "s1", "/t/s1")]

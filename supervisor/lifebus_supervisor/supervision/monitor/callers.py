@@ -15,7 +15,7 @@ from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonito
 
 
 def note_caller(monitor: SessionMonitor, call: HookCall, reading: HookReading, environment: Environment) -> None:
-    """Take who made a call that was recorded, and that somebody is alive if it was made just now."""
+    """Take who made a call whose receipts have been applied, and that somebody is alive if it was made just now."""
     now = environment.now()
     if call.spooled_at_epoch_s is None:
         if not reading.display:
@@ -26,7 +26,9 @@ def note_caller(monitor: SessionMonitor, call: HookCall, reading: HookReading, e
     # Spooled calls tell whole seconds: in doubt the call that came at once is the newer one.
     called_at = now - (environment.epoch() - call.spooled_at_epoch_s)
     is_outdated = last_hook_at is not None and called_at <= last_hook_at
-    monitor.process = process.on_late_call(monitor.process, caller, call.call_id, is_outdated=is_outdated)
+    monitor.process = process.on_late_call(
+        monitor.process, caller, call.call_id, is_outdated=is_outdated, is_over=monitor.state.ended
+    )
 
 
 def announce_exit(

@@ -38,8 +38,10 @@ class ProcessState(Struct, frozen=True, kw_only=True):
         return frozenset(one for one in (self.harness, self.candidate, *self.others) if one is not None)
 
 
-def on_call(state: ProcessState, caller: CallerProcess | None, call_id: str = "") -> ProcessState:
-    """Take the process that called a hook just now.
+def on_call(
+    state: ProcessState, caller: CallerProcess | None, call_id: str = "", *, is_over: bool = False
+) -> ProcessState:
+    """Take the process that called a hook just now; `is_over` says that the session has ended with the call.
 
     It counts as the harness once it has called twice, or has outlived its call (`settle_candidate`).
     """
@@ -48,15 +50,20 @@ def on_call(state: ProcessState, caller: CallerProcess | None, call_id: str = ""
     state = structs.replace(state, caller=caller, call_id=call_id)
     if caller == state.harness or caller in state.others:
         # A call by the process that ended the session opens it again: its life counts once more.
-        return structs.replace(state, ended_by=None) if caller == state.ended_by else state
-    return settle_candidate(state, True) if caller == state.candidate else structs.replace(state, candidate=caller)
+        return structs.replace(state, ended_by=None) if caller == state.ended_by and not is_over else state
+    if caller != state.candidate:
+        return structs.replace(state, candidate=caller)
+    state = settle_candidate(state, True)
+    return structs.replace(state, ended_by=caller) if is_over else state
 
 
-def on_late_call(state: ProcessState, caller: CallerProcess | None, call_id: str, *, is_outdated: bool) -> ProcessState:
+def on_late_call(
+    state: ProcessState, caller: CallerProcess | None, call_id: str, *, is_outdated: bool, is_over: bool
+) -> ProcessState:
     """Take the process of a call that comes from the spool: it called some time ago, and may be gone by now.
 
-    It counts as the harness once it has called twice.  A call `is_outdated` where a newer one came at once: whoever
-    made that one has the session now.
+    It counts as the harness once it has called twice; `is_over` as in `on_call`.  A call `is_outdated` where a newer
+    one came at once: whoever made that one has the session now.
     """
     # A call that was answered too late, or whose spool is read again, is no second call.
     if caller is None or call_id == state.call_id:
@@ -66,7 +73,7 @@ def on_late_call(state: ProcessState, caller: CallerProcess | None, call_id: str
         return settle_candidate(structs.replace(state, candidate=caller), True)
     if is_outdated:
         return state
-    return on_call(state, caller, call_id)
+    return on_call(state, caller, call_id, is_over=is_over)
 
 
 def on_hook(state: ProcessState) -> ProcessState:

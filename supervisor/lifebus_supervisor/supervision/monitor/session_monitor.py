@@ -155,9 +155,11 @@ class SessionMonitor:
             return
         frame = receipt.telemetry_summary.get(FRAME)
         if isinstance(frame, str) and receipt.event in _FRAME_OPENS:
-            self.turns = turns.on_opened(self.turns, frame)
             if is_app(receipt):
                 self.turns = turns.on_opened_by_client(self.turns, frame)
+            else:
+                parent = next((one.parent for one in self.state.frames if one.frame_id == frame), None)
+                self.turns = turns.on_opened(self.turns, frame, parent)
         if receipt.event is LifecycleEvent.SESSION_ENDED:
             self.closing_until = 0.0
         if not self.state.ended:
@@ -206,7 +208,9 @@ class SessionMonitor:
 
     def called_by(self, caller: CallerProcess | None, call_id: str) -> None:
         """Take the process that called a hook; the session goes on, whatever was announced or found before."""
-        self.process = process.on_exit_announced(process.on_call(self.process, caller, call_id), None)
+        self.process = process.on_exit_announced(
+            process.on_call(self.process, caller, call_id, is_over=self.state.ended), None
+        )
         self.hooks = hooks.on_hooked_session(self.hooks)
         self.mark_active()
 
@@ -288,4 +292,4 @@ class SessionMonitor:
             self.compactions, recorded=recorded, tick=tick, awaits_hook=awaits_hook
         )
         if not self.state.ended:  # late evidence of how a frame ended is still needed after the session's end
-            self.turns = turns.on_evaluation(self.turns, self.state.frames)
+            self.turns = turns.on_evaluation(self.turns, self.state.frames, self.state.turns)

@@ -15,7 +15,7 @@ CONTINUES: Final = "continues"
 """The fact that marks an opening which is taken for the continuation of a frame whose end was announced."""
 
 _MAX_UNANNOUNCED: Final = 16
-"""Most turns without a hook that are remembered."""
+"""Most turns without a hook that are remembered, under way and ended."""
 
 
 class EndSeen(Struct, frozen=True):
@@ -48,8 +48,10 @@ class TurnState(Struct, frozen=True, kw_only=True):
 
     # Turns that only telemetry has shown so far, under way or completed, each with the tick in which it was seen.
     unannounced: dict[str, int] = {}
-    # Ends that telemetry shows of turns whose end is not on record.
+    # Ends that telemetry shows of turns whose end is not on record; of those whose hooks may come late, the newest.
     ends: dict[str, EndSeen] = {}
+    # The harness's frame that opened last and stands in no other, as far as this process has seen it.
+    last_opened: str | None = None
     # The turn that began last in the telemetry; None before the first one, and where it names none.
     newest: str | None = None
     # The turn that began last in a file that will show its end as well, until it does.
@@ -106,7 +108,8 @@ def on_fact(  # noqa: PLR0917  what a fact of telemetry comes with
     state = _with_rest(state, fact)
     match fact:
         case TurnStarted():
-            state = _with_prompt_taken(state, fact.frame_id or _newest_own_id(state, frames))
+            # An old line without a name may be about any turn.
+            state = _with_prompt_taken(state, fact.frame_id or (None if history else _newest_own_id(state, frames)))
             if fact.compacting:
                 state = structs.replace(state, compacting=fact.frame_id)
             elif not history:
@@ -122,7 +125,7 @@ def on_fact(  # noqa: PLR0917  what a fact of telemetry comes with
                 state, fact.frame_id or _newest_own_id(state, frames), announced=not fact.unannounced
             )
         case Activity() | Usage():
-            return _with_prompt_taken(state, _newest_own_id(state, frames))
+            return _with_prompt_taken(state, _working_frame(state, frames, history=history))
         case _:
             return state
 
@@ -142,9 +145,12 @@ def on_session_started(state: TurnState) -> TurnState:
     return state if state.resumed is None else structs.replace(state, resumed=None)
 
 
-def on_opened(state: TurnState, frame_id: str) -> TurnState:
-    """Take that a frame's opening is on record."""
-    return _covered(state, frame_id)
+def on_opened(state: TurnState, frame_id: str, parent: str | None) -> TurnState:
+    """Take that a frame's opening is on record; one inside another shows that one at work."""
+    state = _covered(state, frame_id)
+    if parent is not None:
+        return _with_prompt_taken(state, parent)
+    return state if state.last_opened == frame_id else structs.replace(state, last_opened=frame_id)
 
 
 def on_opened_by_client(state: TurnState, frame_id: str) -> TurnState:
@@ -175,14 +181,16 @@ def on_hook(state: TurnState) -> TurnState:
     return structs.replace(state, unannounced={}) if state.unannounced else state
 
 
-def on_evaluation(state: TurnState, frames: Sequence[OpenFrame]) -> TurnState:
-    """Forget what was seen of frames that are closed by now."""
+def on_evaluation(state: TurnState, frames: Sequence[OpenFrame], turns: Collection[str]) -> TurnState:
+    """Forget what was seen of frames that are closed by now; `turns` are the newest on record."""
     open_ids = {frame.frame_id for frame in frames}
     if {*state.ends, *state.continued, *state.announced, *state.taken, *state.prompted, *state.by_clients} <= open_ids:
         return state
+    # The hooks of a turn that is not on record at all may be in the spool still.
+    late = [frame for frame in state.ends if frame not in open_ids and frame not in turns][-_MAX_UNANNOUNCED:]
     return structs.replace(
         state,
-        ends={frame: end for frame, end in state.ends.items() if frame in open_ids},
+        ends={frame: end for frame, end in state.ends.items() if frame in open_ids or frame in late},
         continued={frame: count for frame, count in state.continued.items() if frame in open_ids},
         announced={frame: end for frame, end in state.announced.items() if frame in open_ids},
         prompted=state.prompted & open_ids,
@@ -198,7 +206,8 @@ def _with_turn_over(
     frame_id = seen.fact.frame_id
     if state.running is not None and state.running == frame_id:
         state = structs.replace(state, running=None)
-    if not history or any(frame.frame_id == frame_id for frame in frames):
+    is_late = frame_id is not None and frame_id not in turns
+    if not history or is_late or any(frame.frame_id == frame_id for frame in frames):
         state = _with_end(state, seen, frames)
     # An end that is no completion proves nothing: harnesses call no hook when a turn is interrupted.
     if history or seen.fact.frame_end != "completed" or frame_id == state.compacting:
@@ -247,6 +256,13 @@ def _with_prompt_taken(state: TurnState, frame_id: str | None) -> TurnState:
     return structs.replace(state, taken=state.taken | {frame_id})
 
 
+def _working_frame(state: TurnState, frames: Sequence[OpenFrame], *, history: bool) -> str | None:
+    """Return the open frame that a sign of work is about: the newest one, or the turn that the file shows it in."""
+    if state.newest is None:  # what a file without names showed before may be of any turn
+        return None if history else _newest_own_id(state, frames)
+    return state.newest if any(frame.frame_id == state.newest for frame in frames) else None
+
+
 def _newest_own_id(state: TurnState, frames: Sequence[OpenFrame]) -> str | None:
     frame = newest_own(state, frames)
     return None if frame is None else frame.frame_id
@@ -258,6 +274,10 @@ def _with_end(state: TurnState, seen: EndSeen, frames: Sequence[OpenFrame]) -> T
     if frame_id is None:
         return state
     known = state.ends.get(frame_id, seen)
+    if len(state.ends) > _MAX_UNANNOUNCED:  # of a long history the first ones are of no use
+        open_ids = {frame.frame_id for frame in frames}
+        oldest = next((name for name in state.ends if name not in open_ids), None)
+        state = structs.replace(state, ends={name: end for name, end in state.ends.items() if name != oldest})
     if seen.fact.details and not known.fact.details:  # an app-server says more of an end than a file
         known = EndSeen(seen.fact, seen.source, known.tick)
     return structs.replace(state, ends={**state.ends, frame_id: known})

@@ -105,8 +105,9 @@ def dead_end(monitor: SessionMonitor) -> SessionEnd:
 
 def has_unsettled_frames(monitor: SessionMonitor) -> bool:
     """Whether a frame is open of which nothing shows how it ended."""
-    turns = monitor.turns
-    return any(not turns.is_announced(frame) and frame.frame_id not in turns.ends for frame in monitor.state.frames)
+    over = {*monitor.turns.ends, *_superseded_frames(monitor)}
+    open_frames = (frame for frame in monitor.state.frames if over.isdisjoint({frame.frame_id, frame.parent}))
+    return any(not monitor.turns.is_announced(frame) for frame in open_frames)
 
 
 def _was_at_work(monitor: SessionMonitor) -> bool:
@@ -177,16 +178,23 @@ def frame_closings(
     end of the session a frame whose prompt nobody saw taken is not known to be abandoned: another hook may have refused
     its prompt.
     """
+    superseded = set(_superseded_frames(monitor))
     for frame in reversed(monitor.state.frames):
         at_work = killed and monitor.turns.running == frame.frame_id
         known = None if at_work else _known_end(monitor, frame, _SESSION_ENDED if orderly else evidence)
-        unknown = orderly and frame.parent is None and frame.frame_id not in monitor.turns.taken
         if known is not None:
             yield known
-        elif unknown:
+        elif orderly and frame.frame_id not in superseded and not _was_taken(monitor, frame):
             yield _frame_end(frame, "unknown", _NO_WORK, source, {})
         else:
             yield _frame_end(frame, "abandoned", evidence, source, {})
+
+
+def _was_taken(monitor: SessionMonitor, frame: OpenFrame) -> bool:
+    """Whether anything shows that a frame was at work: its file, an end that was announced, a frame inside it."""
+    if frame.parent is not None or frame.announced or frame.frame_id in monitor.turns.taken:
+        return True
+    return any(other.parent == frame.frame_id for other in monitor.state.frames)
 
 
 def overdue_closings(monitor: SessionMonitor) -> list[SupervisionFinding]:
@@ -302,16 +310,23 @@ def _shown_turn_ends(monitor: SessionMonitor, moment: Moment) -> Iterator[Superv
 
 
 def _superseded(monitor: SessionMonitor) -> Iterator[SupervisionFinding]:
-    """Yield the ends of frames that another one has followed: a harness that calls hooks runs one turn at a time."""
+    """Yield the ends of frames that another one has followed, where telemetry does not show them."""
+    superseded = _superseded_frames(monitor)
+    for frame in monitor.state.frames:
+        if frame.frame_id in superseded and frame.frame_id not in monitor.turns.ends:
+            yield from closed_turn(monitor, frame, _SUPERSEDED)
+
+
+def _superseded_frames(monitor: SessionMonitor) -> list[str]:
+    """Return the frames that another one has followed: a harness that calls hooks runs one turn at a time."""
     # Apps may run several turns at once, and a session that is open in two processes may have two.
     if not monitor.is_hooked or monitor.hooks.by_app or monitor.process.others:
-        return
+        return []
     # What another client opens is no turn of the harness: it ends none, and no turn ends it.
-    by_clients = monitor.turns.by_clients
-    outermost = [one for one in monitor.state.frames if one.parent is None and one.frame_id not in by_clients]
-    for frame in outermost[:-1]:
-        if frame.frame_id not in monitor.turns.ends:
-            yield from closed_turn(monitor, frame, _SUPERSEDED)
+    by_clients, newest = monitor.turns.by_clients, monitor.turns.last_opened
+    own = [one.frame_id for one in monitor.state.frames if one.parent is None and one.frame_id not in by_clients]
+    # The newest one may be over already.
+    return own[:-1] if newest is None or newest in own else own
 
 
 def _known_end(monitor: SessionMonitor, frame: OpenFrame, evidence: str) -> SupervisionFinding | None:

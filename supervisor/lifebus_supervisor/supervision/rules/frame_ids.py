@@ -20,14 +20,17 @@ _LONGEST: Final = 248
 _OPENS: Final = frozenset({LifecycleEvent.FRAME_OPENING, LifecycleEvent.FRAME_OPENED})
 
 
-def with_resolved_frame(monitor: SessionMonitor, reading: HookReading) -> Sequence[Emission]:
-    """Return a call's emissions with the frame that they are really about, where the call does not name it."""
+def with_resolved_frame(monitor: SessionMonitor, reading: HookReading, *, begins_anew: bool) -> Sequence[Emission]:
+    """Return a call's emissions with the frame that they are really about, where the call does not name it.
+
+    `begins_anew` says that the call shows the session's end before it: no frame of that life goes on.
+    """
     emissions = reading.emissions
     if not monitor.loaded or emissions[0].request.event not in FRAME_EVENTS:
         return emissions
     if reading.names_frame:
-        return _with_continuation(monitor, reading)
-    open_frame = newest_own(monitor.turns, monitor.state.frames)
+        return emissions if begins_anew else _with_continuation(monitor, reading)
+    open_frame = None if begins_anew else newest_own(monitor.turns, monitor.state.frames)
     if emissions[0].request.event in _OPENS:
         is_same = reading.may_continue and open_frame is not None and monitor.turns.is_announced(open_frame)
         if is_same and open_frame is not None:

@@ -17,6 +17,7 @@ from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonito
 from lifebus_supervisor.supervision.rules.emissions import emissions_of, mode_of
 from lifebus_supervisor.supervision.rules.endings import (
     LEFT_OPEN,
+    SessionEnd,
     announced_session_end,
     children_ended,
     dead_end,
@@ -73,34 +74,68 @@ def merge(monitor: SessionMonitor, reading: HookReading, context: MergeContext) 
     """
     if not reading.emissions:
         return ()
-    original = [with_parent(monitor, one) for one in with_resolved_frame(monitor, reading)]
-    emissions = [*_settled_before(monitor, reading, original, context)]
+    end = _end_before(monitor, reading, context)
+    named = with_resolved_frame(monitor, reading, begins_anew=end is not None)
+    original = [with_parent(monitor, one) for one in named]
+    if context.is_spooled and _opens_what_is_over(monitor, original[0]):
+        return ()
+    emissions = [*_settled_before(monitor, reading, original, end, context)]
     for emission in original:
         emissions += _merged(monitor, reading, emission, original, context)
     return tuple(emissions)
 
 
+def settles_an_end(monitor: SessionMonitor, event: LifecycleEvent) -> bool:
+    """Whether a call that begins with this event settles ends that were announced before: files say more of them."""
+    if event not in _STARTS and event not in _OPENS:
+        return False
+    is_announced = monitor.state.announced_end is not None
+    return is_announced or any(monitor.turns.is_announced(frame) for frame in monitor.state.frames)
+
+
+def _end_before(monitor: SessionMonitor, reading: HookReading, context: MergeContext) -> SessionEnd | None:
+    """Return the end of the session that a call shows to lie before it, None where none does."""
+    event = reading.emissions[0].request.event
+    begins = event in _STARTS or event in _OPENS
+    if not begins or monitor.state.ended or context.has_end_under_way:
+        return None
+    end = announced_session_end(monitor)
+    return dead_end(monitor) if end is None and context.is_orphaned and monitor.is_live else end
+
+
 def _settled_before(
-    monitor: SessionMonitor, reading: HookReading, original: Sequence[Emission], context: MergeContext
+    monitor: SessionMonitor,
+    reading: HookReading,
+    original: Sequence[Emission],
+    end: SessionEnd | None,
+    context: MergeContext,
 ) -> Iterator[Emission]:
-    """Yield what the call shows about before: the end of the life before this one, and that the session is resumed."""
+    """Yield what the call shows about before: the `end` of the life before it, and that the session is resumed."""
     first = original[0].request
-    begins = first.event in _STARTS or first.event in _OPENS
-    ended = monitor.state.ended or context.has_end_under_way
-    announced = announced_session_end(monitor) if begins and not ended else None
-    if announced is None and begins and context.is_orphaned and monitor.is_live and not ended:
-        announced = dead_end(monitor)
-    if announced is not None:
-        ended = True
-        yield from _as_emissions(monitor, session_closings(monitor, announced), original[0], context)
-    if ended and first.event not in _STARTS and first.event not in _ENDS:
+    ended = monitor.state.ended or context.has_end_under_way or end is not None
+    if end is not None:
+        yield from _as_emissions(monitor, session_closings(monitor, end), original[0], context)
+    if ended and first.event not in _STARTS and _shows_life(monitor, original[0], context):
         starts = resumed_starts(reading.hook, f"hook:{reading.hook}")
         # In a mode of observation: the hook that came cannot take what a start hook could.
         yield from _as_emissions(monitor, starts, original[0], context, mode=mode_of(context.manifest))
     frame = first.frame_context if first.event in _OPENS else None
-    if announced is None and frame is not None and frame.parent_frame_id is None:
+    if end is None and frame is not None and frame.parent_frame_id is None:
         settled = settled_by_prompt(monitor, frame.frame_id)
         yield from _as_emissions(monitor, settled, original[0], context)
+
+
+def _shows_life(monitor: SessionMonitor, emission: Emission, context: MergeContext) -> bool:
+    """Whether a call behind the session's end shows that it goes on.
+
+    Its end and those of frames that are over may come behind it; the end of another frame does not.
+    """
+    request = emission.request
+    if request.event not in _ENDS:
+        return True
+    if request.event not in _FRAME_CLOSE or request.frame_context is None or context.is_spooled:
+        return False
+    return monitor.state.ended and not _is_over(monitor, request.frame_context.frame_id)
 
 
 def _merged(
@@ -144,7 +179,9 @@ def _frame_end(
     announces = {one.request.event for one in original} >= _FRAME_CLOSE
     is_first = emission is next((one for one in original if one.request.event in FRAME_EVENTS), None)
     if frame is None:
-        goes_on = announces and is_first and not context.is_spooled
+        if monitor.state.ended and context.is_spooled:
+            return
+        goes_on = announces and is_first and not context.is_spooled and not monitor.state.ended
         yield from _end_of_no_open_frame(monitor, reading, emission, original, goes_on=goes_on)
     elif announces and _seems_to_go_on(monitor, reading, frame) and emission.telemetry.get(_ACTIVE) is False:
         if is_first:
@@ -253,6 +290,18 @@ def _is_reopening(monitor: SessionMonitor, emission: Emission) -> bool:
     if request.event not in _OPENS or request.frame_context is None or request.frame_context.parent_frame_id is None:
         return False
     return any(frame.frame_id == request.frame_context.frame_id for frame in monitor.state.frames)
+
+
+def _opens_what_is_over(monitor: SessionMonitor, emission: Emission) -> bool:
+    """Whether an opening that comes late is of a frame of which the end is on record."""
+    request = emission.request
+    if request.event not in _OPENS or request.frame_context is None:
+        return False
+    return _is_over(monitor, request.frame_context.frame_id)
+
+
+def _is_over(monitor: SessionMonitor, frame_id: str) -> bool:
+    return frame_id in monitor.state.turns and _open_frame(monitor, frame_id) is None
 
 
 def _is_known(monitor: SessionMonitor, emission: Emission) -> bool:

@@ -106,10 +106,10 @@ class ProcessMachine(RuleBasedStateMachine):
         self.state = process.on_hook(process.on_call(self.state, caller))
         assert self.state.dead_ticks == 0
 
-    @rule(caller=PROCESSES, number=st.integers(1, 4), is_outdated=st.booleans())
-    def call_late(self, caller: CallerProcess, number: int, is_outdated: bool) -> None:
+    @rule(caller=PROCESSES, number=st.integers(1, 4), is_outdated=st.booleans(), is_over=st.booleans())
+    def call_late(self, caller: CallerProcess, number: int, is_outdated: bool, is_over: bool) -> None:
         before = self.state
-        self.state = process.on_late_call(before, caller, f"call-{number}", is_outdated=is_outdated)
+        self.state = process.on_late_call(before, caller, f"call-{number}", is_outdated=is_outdated, is_over=is_over)
         assert self.state.dead_ticks == before.dead_ticks, "a late call is no sign of life"
 
     @rule(caller=PROCESSES)

@@ -63,7 +63,7 @@ def test_a_turn_is_over_once_its_end_is_the_last_sign_of_it() -> None:
 
 def test_an_opening_on_record_and_a_hook_cover_what_was_unannounced() -> None:
     state = after(started("t1"), started("t2"))
-    assert turns.on_opened(state, "t1").unannounced == {"t2": 2}
+    assert turns.on_opened(state, "t1", None).unannounced == {"t2": 2}
     assert turns.on_hook(state).unannounced == {}
 
 
@@ -74,9 +74,39 @@ def test_an_end_without_a_name_is_that_of_the_newest_outermost_frame() -> None:
     assert after(ended(None)).ends == {}
 
 
-def test_an_old_end_counts_only_for_a_frame_that_is_open_still() -> None:
-    assert after(ended("t1"), history=True).ends == {}
-    assert list(after(ended("t1"), frames=("t1",), history=True).ends) == ["t1"]
+def test_an_old_end_counts_for_a_frame_that_is_open_still_or_whose_hooks_may_come_late() -> None:
+    for frames, known, kept in (((), ("t1",), []), (("t1",), ("t1",), ["t1"]), ((), (), ["t1"])):
+        opened = [OpenFrame(frame_id=frame) for frame in frames]
+        state = turns.on_fact(TurnState(), ended("t1"), "rollout", 1, opened, known, history=True)
+        assert list(state.ends) == kept
+        assert list(turns.on_evaluation(state, opened, known).ends) == kept
+
+
+def test_of_old_ends_whose_hooks_never_came_the_newest_are_kept() -> None:
+    state = after(*(ended(f"t{number}") for number in range(100)), history=True)
+    assert list(turns.on_evaluation(state, (), ()).ends) == [f"t{number}" for number in range(84, 100)]
+
+
+def test_old_work_is_that_of_the_turn_that_the_file_shows_it_in() -> None:
+    frames = [OpenFrame(frame_id="t2")]
+    work = Activity(session="s")
+    for facts, history, taken in (
+        ((started("t1"), work), True, {"t1"}),
+        ((started("t2"), work), True, {"t2"}),
+        ((started(None), work), True, set()),
+        ((started(None),), False, {"t2"}),
+        ((work,), False, {"t2"}),
+    ):
+        state = TurnState()
+        for fact in facts:
+            state = turns.on_fact(state, fact, "rollout", 1, frames, ("t1", "t2"), history=history)
+        assert state.taken == taken
+
+
+def test_a_frame_inside_another_shows_that_one_at_work() -> None:
+    state = turns.on_opened(turns.on_opened(TurnState(), "t1", None), "a1", "t1")
+    assert list(state.taken) == ["t1"]
+    assert state.last_opened == "t1"
 
 
 def test_the_first_end_counts_and_one_with_details_explains_it() -> None:
@@ -86,7 +116,7 @@ def test_the_first_end_counts_and_one_with_details_explains_it() -> None:
 
 def test_ends_of_frames_that_are_closed_are_forgotten() -> None:
     state = after(ended("t1"), ended("t2"), frames=("t1", "t2"))
-    assert list(turns.on_evaluation(state, [OpenFrame(frame_id="t2")]).ends) == ["t2"]
+    assert list(turns.on_evaluation(state, [OpenFrame(frame_id="t2")], ("t1", "t2")).ends) == ["t2"]
 
 
 def test_work_changes_nothing() -> None:
@@ -120,7 +150,7 @@ class TurnMachine(RuleBasedStateMachine):
         if all(one.frame_id != frame for one in self.open):
             self.open = (*self.open, OpenFrame(frame_id=frame))
         self.recorded = (*self.recorded, frame)
-        self.state = turns.on_opened(turns.on_hook(self.state), frame)
+        self.state = turns.on_opened(turns.on_hook(self.state), frame, None)
         assert self.state.unannounced == {}
 
     @rule(frame=FRAME_IDS)
@@ -131,8 +161,8 @@ class TurnMachine(RuleBasedStateMachine):
     @rule()
     def evaluate(self) -> None:
         self.tick += 1
-        self.state = turns.on_evaluation(self.state, self.open)
-        assert self.state.ends.keys() <= {one.frame_id for one in self.open}
+        self.state = turns.on_evaluation(self.state, self.open, self.recorded)
+        assert not (self.state.ends.keys() & {*self.recorded}) - {one.frame_id for one in self.open}
 
     @invariant()
     def no_turn_on_record_is_unannounced(self) -> None:
