@@ -48,8 +48,10 @@ class TurnState(Struct, frozen=True, kw_only=True):
 
     # Turns that only telemetry has shown so far, under way or completed, each with the tick in which it was seen.
     unannounced: dict[str, int] = {}
-    # Ends that telemetry shows of turns whose end is not on record; of those whose hooks may come late, the newest.
+    # Ends that telemetry shows of turns whose end is not on record.
     ends: dict[str, EndSeen] = {}
+    # The newest of those that are not on record at all: their hooks may be in the spool still.
+    early_ends: dict[str, EndSeen] = {}
     # The harness's frame that opened last and stands in no other, as far as this process has seen it.
     last_opened: str | None = None
     # The turn that began last in the telemetry; None before the first one, and where it names none.
@@ -148,6 +150,9 @@ def on_session_started(state: TurnState) -> TurnState:
 def on_opened(state: TurnState, frame_id: str, parent: str | None) -> TurnState:
     """Take that a frame's opening is on record; one inside another shows that one at work."""
     state = _covered(state, frame_id)
+    if (end := state.early_ends.get(frame_id)) is not None:
+        early = {name: seen for name, seen in state.early_ends.items() if name != frame_id}
+        state = structs.replace(state, ends={**state.ends, frame_id: end}, early_ends=early)
     if parent is not None:
         return _with_prompt_taken(state, parent)
     return state if state.last_opened == frame_id else structs.replace(state, last_opened=frame_id)
@@ -186,11 +191,12 @@ def on_evaluation(state: TurnState, frames: Sequence[OpenFrame], turns: Collecti
     open_ids = {frame.frame_id for frame in frames}
     if {*state.ends, *state.continued, *state.announced, *state.taken, *state.prompted, *state.by_clients} <= open_ids:
         return state
-    # The hooks of a turn that is not on record at all may be in the spool still.
-    late = [frame for frame in state.ends if frame not in open_ids and frame not in turns][-_MAX_UNANNOUNCED:]
+    for frame, end in state.ends.items():
+        if frame not in open_ids and frame not in turns:
+            state = _with_early_end(state, frame, end)
     return structs.replace(
         state,
-        ends={frame: end for frame, end in state.ends.items() if frame in open_ids or frame in late},
+        ends={frame: end for frame, end in state.ends.items() if frame in open_ids},
         continued={frame: count for frame, count in state.continued.items() if frame in open_ids},
         announced={frame: end for frame, end in state.announced.items() if frame in open_ids},
         prompted=state.prompted & open_ids,
@@ -206,9 +212,10 @@ def _with_turn_over(
     frame_id = seen.fact.frame_id
     if state.running is not None and state.running == frame_id:
         state = structs.replace(state, running=None)
-    is_late = frame_id is not None and frame_id not in turns
-    if not history or is_late or any(frame.frame_id == frame_id for frame in frames):
+    if not history or any(frame.frame_id == frame_id for frame in frames):
         state = _with_end(state, seen, frames)
+    elif frame_id is not None and frame_id not in turns:
+        state = _with_early_end(state, frame_id, seen)
     # An end that is no completion proves nothing: harnesses call no hook when a turn is interrupted.
     if history or seen.fact.frame_end != "completed" or frame_id == state.compacting:
         return _covered(state, frame_id)
@@ -274,10 +281,11 @@ def _with_end(state: TurnState, seen: EndSeen, frames: Sequence[OpenFrame]) -> T
     if frame_id is None:
         return state
     known = state.ends.get(frame_id, seen)
-    if len(state.ends) > _MAX_UNANNOUNCED:  # of a long history the first ones are of no use
-        open_ids = {frame.frame_id for frame in frames}
-        oldest = next((name for name in state.ends if name not in open_ids), None)
-        state = structs.replace(state, ends={name: end for name, end in state.ends.items() if name != oldest})
     if seen.fact.details and not known.fact.details:  # an app-server says more of an end than a file
         known = EndSeen(seen.fact, seen.source, known.tick)
     return structs.replace(state, ends={**state.ends, frame_id: known})
+
+
+def _with_early_end(state: TurnState, frame_id: str, seen: EndSeen) -> TurnState:
+    newest = [*({**state.early_ends, frame_id: state.early_ends.get(frame_id, seen)}).items()][-_MAX_UNANNOUNCED:]
+    return structs.replace(state, early_ends=dict(newest))

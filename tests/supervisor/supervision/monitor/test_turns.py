@@ -74,17 +74,22 @@ def test_an_end_without_a_name_is_that_of_the_newest_outermost_frame() -> None:
     assert after(ended(None)).ends == {}
 
 
-def test_an_old_end_counts_for_a_frame_that_is_open_still_or_whose_hooks_may_come_late() -> None:
-    for frames, known, kept in (((), ("t1",), []), (("t1",), ("t1",), ["t1"]), ((), (), ["t1"])):
-        opened = [OpenFrame(frame_id=frame) for frame in frames]
-        state = turns.on_fact(TurnState(), ended("t1"), "rollout", 1, opened, known, history=True)
-        assert list(state.ends) == kept
-        assert list(turns.on_evaluation(state, opened, known).ends) == kept
+def test_an_old_end_counts_for_a_frame_that_is_open_still_or_whose_hooks_come_late() -> None:
+    assert list(after(ended("t1"), frames=("t1",), history=True).ends) == ["t1"]
+    state = after(ended("t1"), history=True)
+    assert (state.ends, list(turns.on_opened(state, "t1", None).ends)) == ({}, ["t1"])
+    known = turns.on_fact(TurnState(), ended("t1"), "rollout", 1, (), ("t1",), history=True)
+    assert turns.on_opened(known, "t1", None).ends == {}
+
+
+def test_an_end_that_no_frame_is_open_for_waits_for_its_hooks() -> None:
+    state = turns.on_evaluation(after(ended("t1"), ended("t2")), (), ("t2",))
+    assert (state.ends, list(state.early_ends)) == ({}, ["t1"])
 
 
 def test_of_old_ends_whose_hooks_never_came_the_newest_are_kept() -> None:
     state = after(*(ended(f"t{number}") for number in range(100)), history=True)
-    assert list(turns.on_evaluation(state, (), ()).ends) == [f"t{number}" for number in range(84, 100)]
+    assert list(state.early_ends) == [f"t{number}" for number in range(84, 100)]
 
 
 def test_old_work_is_that_of_the_turn_that_the_file_shows_it_in() -> None:

@@ -181,6 +181,8 @@ class Folds:
             counters=dict,
             harnesses=lambda: harness_statuses(rig.supervisor, rig.clock.now(), rig.clock.epoch()),
             retention=lambda: None,
+            scrub=lambda: None,
+            backup=lambda: None,
         )
         return cast("BrokerStatus", status.handlers()["status"](cast("Call", None), Nothing()))
 
