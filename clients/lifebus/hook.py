@@ -42,7 +42,7 @@ _MAX_ANSWER = 1_048_576
 """Bytes of an answer."""
 
 _MAX_SPOOL = 16 * 1_048_576
-"""Bytes of the whole spool; calls beyond are dropped and counted."""
+"""Bytes of the whole spool; calls beyond are lost and counted."""
 
 _MAX_TEXT = 4096
 """Bytes of the working directory, or of one variable; longer ones are left out, never cut."""
@@ -202,20 +202,30 @@ def _parse(answer: bytes) -> tuple[int, bytes]:
 
 
 def _spool(call: _Call) -> None:
-    """Append the call to the spool; what does not fit any more is counted by the size of `dropped`.
+    """Append the call to the spool; one that does not fit any more, or for which the disk is too full, is counted.
 
     Raises:
         OSError: the spool cannot be written, or is not ours alone.
     """
     message = call.message(',"spooled_at_epoch_s":' + str(int(time()))) + b"\n"
     folder = _open_folder(_directory(b"LIFEBUS_STATE_DIR", b"XDG_STATE_HOME", b"/.local/state/lifebus") + b"/spool")
-    file = _open_calls(folder)
+    file = _open_locked(b"calls", folder)
     before = posix.fstat(file).st_size
-    if before + _stat(b"calls.claimed", folder)[1] + len(message) > _MAX_SPOOL:
-        posix.write(_open_file(b"dropped", folder), b".")
-    elif posix.write(file, message) != len(message):  # the disk is full
+    if before + _stat(b"calls.claimed", folder)[1] + len(message) <= _MAX_SPOOL:
+        try:
+            if posix.write(file, message) == len(message):
+                return
+        except OSError:  # the disk is full
+            pass
         posix.ftruncate(file, before)
-        posix.write(_open_file(b"dropped", folder), b".")
+    _count_lost(call.adapter, folder)
+
+
+def _count_lost(adapter: str, folder: int) -> None:
+    """Count a call that is lost, by the size of a file that is all hole: it grows on a full disk, too."""
+    plain = adapter.replace("-", "").replace("_", "").isalnum()
+    file = _open_locked(b"dropped." + adapter.encode() if plain else b"dropped", folder)
+    posix.ftruncate(file, posix.fstat(file).st_size + 1)
 
 
 def _open_folder(path: bytes) -> int:
@@ -231,12 +241,12 @@ def _open_folder(path: bytes) -> int:
     return folder
 
 
-def _open_calls(folder: int) -> int:
-    """Return the spool file, locked, and not one that the broker has just claimed by renaming it."""
+def _open_locked(name: bytes, folder: int) -> int:
+    """Return a file of the spool, locked, and not one that the broker has just claimed by renaming it."""
     while True:
-        file = _open_file(b"calls", folder)
+        file = _open_file(name, folder)
         posix.lockf(file, posix.F_LOCK, 0)
-        if _stat(b"calls", folder)[0] == posix.fstat(file).st_ino:
+        if _stat(name, folder)[0] == posix.fstat(file).st_ino:
             return file
         posix.close(file)
 

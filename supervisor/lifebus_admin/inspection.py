@@ -1,13 +1,16 @@
 """Questions that need no running broker: about a ledger file, the configured adapters, a document."""
 
+import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Final
 
 from msgspec import Struct
 
 from lifebus_broker.claims import RENEWAL, claim_of, explain_lack
+from lifebus_broker.ledger.retention import is_short
 from lifebus_broker.ledger.sqlite.checks.sound_rows import DamagedRow
 from lifebus_broker.ledger.sqlite.checks.verify import verify
 from lifebus_broker.ledger.sqlite.errors import read_errors, unreadable, user_errors
@@ -33,6 +36,9 @@ from lifebus_supervisor.api.queries import query_of
 from lifebus_supervisor.configuration.adapters import configured_adapters
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_transports.messages.reads import Backfill
+
+_MIB: Final = 1_048_576
+_LEAST_ROOM: Final = 4_096
 
 
 def check_libraries() -> str:
@@ -101,6 +107,19 @@ def rescued_receipts(path: Path, query: Backfill) -> Iterator[bytes | DamagedRan
                 yield DamagedRange(found.position, found.through, found.why)
             else:
                 yield found.receipt
+
+
+def short_of_room(settings: Settings) -> str | None:
+    """Say on which disk there is less room than a broker leaves free; None where nothing is refused for that."""
+    # A page more than nothing is needed even where all of it may be filled.
+    spare = max(settings.retention.spare_mb * _MIB, _LEAST_ROOM)
+    for path in dict.fromkeys((settings.state_dir, settings.ledger_path.parent)):
+        if path.is_dir():
+            found = os.statvfs(path)
+            free, total = found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
+            if is_short(free, total, spare) or free < _LEAST_ROOM:
+                return f"{path}: the disk is full, {free // 1024} KiB free"
+    return None
 
 
 def negotiate_here(settings: Settings, adapter_id: str, requirements: Sequence[CapabilityRequest]) -> Negotiation:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from lifebus_adapters import ADAPTERS
-from lifebus_adapters.shared.own_hooks import APP_SERVER_END, CANARY, WRAPPER_END, WRAPPER_START
+from lifebus_adapters.shared.own_hooks import APP_SERVER_END, CANARY, HOOK_CALLS_LOST, WRAPPER_END, WRAPPER_START
 from lifebus_contract import Emission
 from support.adapters.calls import call, ids
 
@@ -61,3 +61,10 @@ def test_an_observers_last_word_is_one_gap_without_a_session_that_says_how_much_
         "missed_messages": 7,
         "missed_bytes": 1_000,
     }
+
+
+@pytest.mark.parametrize("adapter_id", ADAPTERS)
+def test_lost_hook_calls_are_one_gap_without_a_session_that_says_how_many(adapter_id: str) -> None:
+    (gap,) = emissions(adapter_id, HOOK_CALLS_LOST, hook_event_name=HOOK_CALLS_LOST, missed_messages=3)
+    assert (gap.request.event, gap.request.harness_session_id) == ("receipt.gap_detected", None)
+    assert gap.telemetry == {"source_hook": HOOK_CALLS_LOST, "missed_messages": 3}

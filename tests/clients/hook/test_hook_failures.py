@@ -1,12 +1,14 @@
 """The hook without a good broker: always exit 0, nothing on stdout, and the call in the spool."""
 
 import os
+import resource
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -279,8 +281,23 @@ def test_a_full_spool_drops_calls_and_counts_them(box: HookBox) -> None:
     box.run(b"")
     for _ in range(2):
         assert_silent(box.run(b"x" * 300))
-    assert (box.spool / "dropped").stat().st_size == 2
+    assert (box.spool / "dropped.codex").stat().st_size == 2
     assert (box.spool / "calls").stat().st_size <= 6 * 1_048_576
+
+
+def test_a_call_that_the_disk_has_no_room_for_is_counted_without_room(box: HookBox) -> None:
+    assert_silent(box.run(b"{}", "codex", "Kept"))
+    size = (box.spool / "calls").stat().st_size
+    # As on a full disk: from here on no write makes the file longer, not by one byte.
+    limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+    for adapter in ("codex", "codex", "../odd"):
+        assert_silent(box.run(b"{}", adapter, "Lost", preexec_fn=limit))
+    assert [call.hook for call in box.spooled()] == ["Kept"]
+    lost = {path.name: path.stat() for path in box.spool.glob("dropped*")}
+    assert {name: (one.st_size, one.st_blocks) for name, one in lost.items()} == {
+        "dropped.codex": (2, 0),
+        "dropped": (1, 0),
+    }
 
 
 def test_an_oversized_payload_is_remembered_by_its_size(box: HookBox) -> None:

@@ -1,10 +1,6 @@
 """What a broker does when its ledger cannot write: it never acknowledges a lie, and reading goes on where it can."""
 
 import os
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -12,10 +8,10 @@ import lifebus
 from lifebus_contract import CallbackRequest, LifebusError, Receipt, RetryClass, encode_json
 from support.broker_process import BrokerProcess, broker_process, start_broker, until
 from support.crash.ledger_file import read_ledger
+from support.integration.small_disk import fill, small_disk
 from support.running import short_directory
 
 IO = 74
-DISK_BYTES = 4 * 1_048_576
 
 
 async def emit_until_refused(bus: lifebus.Bus) -> tuple[list[Receipt], LifebusError]:
@@ -55,28 +51,6 @@ async def test_after_an_io_error_nothing_is_acknowledged_and_the_broker_exits_74
     assert recovered[: len(acked)] == acked
     assert [encode_json(receipt) for receipt in recovered] == [row.receipt for row in rows]
     assert [receipt.sequence for receipt in result.receipts] == [len(recovered) + 1]
-
-
-@contextmanager
-def small_disk(directory: Path) -> Iterator[Path]:
-    """A file system of its own, of 4 MiB."""
-    disk = directory / "disk"
-    disk.mkdir(mode=0o700)
-    options = f"size={DISK_BYTES},mode=0700"
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(disk)], check=False).returncode != 0:
-        pytest.skip("mounting a small disk needs root and a kernel that allows it")
-    try:
-        yield disk
-    finally:
-        subprocess.run(["umount", "-l", str(disk)], check=True)
-
-
-def fill(disk: Path, *, leave: int) -> Path:
-    """Leave only so many bytes free."""
-    ballast = disk / "ballast"
-    free = os.statvfs(disk)
-    ballast.write_bytes(bytes(max(0, free.f_bavail * free.f_frsize - leave)))
-    return ballast
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small disk, which needs root")

@@ -170,6 +170,33 @@ async def test_dropped_and_oversized_calls_are_reported_once(directory: Path, br
     assert await drain_spool(directory, broker.handle) == SpoolCounters()
 
 
+async def test_lost_calls_are_handed_on_as_one_call_of_their_adapter_until_that_is_taken(
+    directory: Path, broker: Broker
+) -> None:
+    for name, size in {"dropped.codex": 3, "dropped.claude": 1}.items():
+        (directory / name).touch()
+        os.truncate(directory / name, size)
+    refuse = BrokerBusy("full", code="busy")
+    ids: list[str] = []
+
+    async def full(call: HookCall) -> HookAnswer:
+        ids.append(call.call_id)
+        raise refuse
+
+    assert (await drain_spool(directory, full)).left
+    # Meanwhile more are lost: they count for themselves.
+    (directory / "dropped.claude").touch()
+    os.truncate(directory / "dropped.claude", 5)
+    assert (await drain_spool(directory, broker.handle)) == SpoolCounters(dropped=4)
+    assert [(call.adapter_id, call.hook, json.loads(call.stdin)["missed_messages"]) for call in broker.calls] == [
+        ("claude", "hook_calls_lost", 1),
+        ("codex", "hook_calls_lost", 3),
+    ]
+    assert ids == [broker.calls[0].call_id]
+    assert (await drain_spool(directory, broker.handle)) == SpoolCounters(dropped=5)
+    assert await anyio.to_thread.run_sync(os.listdir, directory) == []
+
+
 async def test_hooks_go_on_spooling_while_a_drain_runs(tmp_path: Path, broker: Broker) -> None:
     box = HookBox(tmp_path)
     await anyio.to_thread.run_sync(box.run, b"{}", "codex", "first")

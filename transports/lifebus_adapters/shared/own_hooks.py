@@ -1,8 +1,8 @@
-"""The hooks that lifebus makes itself, and that every adapter knows: of the launcher wrapper, the observer, the canary.
+"""The hooks that lifebus makes itself, and that every adapter knows: of wrapper, observer and canary, and lost calls.
 
 `wrapper_start` and `wrapper_end` report that a harness was started and ended; a wrapper does not know its session, so
-they name a run.  `app_server_end` is what an observer leaves where no broker was there.  `lifebus.canary` goes
-through an installed hook to show that it arrives.
+they name a run.  `app_server_end` is what an observer leaves where no broker was there, `hook_calls_lost` what hooks
+leave where there was no room for their calls.  `lifebus.canary` goes through an installed hook to show that it arrives.
 """
 
 from typing import Final
@@ -24,11 +24,17 @@ WRAPPER_END: Final = "wrapper_end"
 APP_SERVER_END: Final = "app_server_end"
 """An app-server has ended, and some of what it reported was lost: `run_id`, `exit_code`, and how much."""
 
+HOOK_CALLS_LOST: Final = "hook_calls_lost"
+"""So many hook calls found neither a broker that took them nor room in the spool: `missed_messages`."""
+
 _LOSSES: Final = (FactField("exit_code", int), FactField("missed_messages", int), FactField("missed_bytes", int))
 
 _RULES: Final = {
     APP_SERVER_END: HookRule(
         events=(LifecycleEvent.RECEIPT_GAP_DETECTED,), facts=_LOSSES, mode=IntegrationMode.TELEMETRY_ONLY
+    ),
+    HOOK_CALLS_LOST: HookRule(
+        events=(LifecycleEvent.RECEIPT_GAP_DETECTED,), facts=(FactField("missed_messages", int),)
     ),
     CANARY: HookRule(events=(LifecycleEvent.SUPERVISOR_TICK,), facts=(FactField("canary"),)),
     WRAPPER_START: HookRule(events=SESSION_OPEN, mode=IntegrationMode.LAUNCHER_WRAPPER),

@@ -2,10 +2,13 @@
 
 Hooks append to `calls` under a lock; the broker claims that file by renaming it to `calls.claimed`, hands its calls on,
 and removes it only after all of them were taken: a crash in between repeats calls, and their `call_id` makes that
-harmless.  What hooks had to drop is the size of the file `dropped`.
+harmless.  What hooks of an adapter had to drop is the size of the file `dropped.<adapter>`; it is claimed in the same
+way, and handed on as a call of lifebus's own (`hook_calls_lost`), which becomes a `receipt.gap_detected`.
 """
 
+import json
 import os
+import re
 import stat
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +20,7 @@ import structlog
 from msgspec import Struct, structs
 
 from lifebus_adapters.adapter import CallerProcess, HookCall
+from lifebus_adapters.shared.own_hooks import HOOK_CALLS_LOST
 from lifebus_contract import InvalidRequest, LifebusError, RetryClass
 from lifebus_transports.framing.hook_frames import MAX_HEADER_BYTES, CallMessage, parse_header
 from lifebus_transports.hooks.server import HandleCall
@@ -31,6 +35,8 @@ _MAX_SPOOL_BYTES: Final = 16 * 1_048_576
 _CALLS: Final = "calls"
 _CLAIMED: Final = "calls.claimed"
 _DROPPED: Final = "dropped"
+_LOST: Final = re.compile(r"dropped\.[\w-]{1,128}", re.ASCII)
+_LOST_CLAIMED: Final = re.compile(r"claimed\.([\w-]{1,128})", re.ASCII)
 _START: Final = b'{"v":1,"call_id":"'
 _MAX_MALFORMED: Final = 1_000
 _WRITER_S: Final = 1.0
@@ -95,6 +101,8 @@ async def drain_spool(directory: Path, handle: HandleCall, *, caller_of: LateCal
                 await anyio.to_thread.run_sync(_remove, _CLAIMED, folder)
             if counters.left:
                 break
+        # behind the calls: what is missing came when there was no room left for another
+        await _hand_on_lost(folder, handle, counters)
     finally:
         os.close(folder)
     return counters
@@ -109,7 +117,7 @@ async def _hand_on(
             counters.malformed += 1
         elif message.header.call_id in seen:
             counters.duplicate += 1
-        elif await _taken(message, handle, caller_of, counters):
+        elif await _taken(_call(message, caller_of), handle, counters):
             seen.add(message.header.call_id)
             counters.oversized += message.header.oversized is not None
         else:
@@ -118,16 +126,65 @@ async def _hand_on(
     return True
 
 
-async def _taken(message: CallMessage, handle: HandleCall, caller_of: LateCallerOf, counters: SpoolCounters) -> bool:
+async def _hand_on_lost(folder: int, handle: HandleCall, counters: SpoolCounters) -> None:
+    """Hand on how many calls of each adapter were lost; what is not taken stays for the next drain."""
+    for name, call, count in await anyio.to_thread.run_sync(_claim_lost, folder):
+        # Not among the drained ones: no hook has made this call.
+        if not await _taken(call, handle, SpoolCounters()):
+            counters.left = True
+            return
+        # Removed last: the call has the same id until then, and so is recorded once.
+        await anyio.to_thread.run_sync(_remove, name, folder)
+        counters.dropped += count
+        _log.warning("hook_calls_lost", adapter=call.adapter_id, count=count)
+
+
+def _claim_lost(folder: int) -> list[tuple[str, HookCall, int]]:
+    """Return the counts that hooks have left: the names of their files, now nobody else's, what they say, how many."""
+    names = os.listdir(folder)
+    for name in filter(_LOST.fullmatch, names):
+        claimed = name.replace("dropped", "claimed", 1)
+        # One after the other: of a count that was claimed before, nobody knows yet whether it is recorded.
+        if claimed not in names:
+            os.rename(name, claimed, src_dir_fd=folder, dst_dir_fd=folder)
+    return [found for name in sorted(os.listdir(folder)) if (found := _lost_in(name, folder)) is not None]
+
+
+def _lost_in(name: str, folder: int) -> tuple[str, HookCall, int] | None:
+    """Return what a claimed count says; None where the file is none, or is still being written."""
+    adapter = _LOST_CLAIMED.fullmatch(name)
+    if adapter is None:
+        return None
+    file = os.open(name, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        found = os.fstat(file)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or not _writers_done(file):
+            return None
+    finally:
+        os.close(file)
+    at_ms = found.st_mtime_ns // 1_000_000
+    call = HookCall(
+        call_id=f"hook-{at_ms:x}-{found.st_ino:016x}",
+        adapter_id=adapter[1],
+        hook=HOOK_CALLS_LOST,
+        cwd="",
+        env={},
+        stdin=json.dumps({"hook_event_name": HOOK_CALLS_LOST, "missed_messages": found.st_size}).encode(),
+        spooled_at_epoch_s=at_ms // 1_000,
+    )
+    return name, call, found.st_size
+
+
+async def _taken(call: HookCall, handle: HandleCall, counters: SpoolCounters) -> bool:
     """Handle one call; return False when it should be tried again later."""
     try:
-        await handle(_call(message, caller_of))
+        await handle(call)
     except Exception as fault:  # noqa: BLE001  one bad call must not block the spool for ever
         # The call stays in the spool: a disk that is full now takes it later.
         if isinstance(fault, LifebusError) and fault.retry_class is RetryClass.SAFE_RETRY:
             return False
         counters.refused += 1
-        _log.warning("spool_call_refused", call_id=message.header.call_id, error=type(fault).__name__)
+        _log.warning("spool_call_refused", call_id=call.call_id, error=type(fault).__name__)
         return True
     counters.drained += 1
     return True

@@ -134,6 +134,8 @@ def _settings(settings: "Settings") -> CheckResult:
 
 
 def _state_directory(settings: "Settings") -> CheckResult:
+    from lifebus_admin.inspection import short_of_room  # noqa: PLC0415
+
     path = settings.state_dir
     if not path.exists():
         return CheckResult(check="state", state="ok", evidence=f"{path} will be made at the first start")
@@ -141,6 +143,9 @@ def _state_directory(settings: "Settings") -> CheckResult:
     evidence = f"{path}, {free // 1024**2} MiB free"
     if not os.access(path, os.W_OK | os.X_OK):
         return CheckResult(check="state", state="bad", evidence=f"{path} cannot be written", fix=f"chmod u+rwx {path}")
+    if lack := short_of_room(settings):
+        fix = "make room: nothing is recorded, and hook calls are lost; the broker goes on by itself"
+        return CheckResult(check="state", state="bad", evidence=lack, fix=fix)
     if free < _MIN_FREE_BYTES:
         return CheckResult(
             check="state", state="warn", evidence=evidence, fix="make room: a full disk refuses receipts"
@@ -189,10 +194,12 @@ def _hook(settings: "Settings") -> CheckResult:
 def _spool(settings: "Settings") -> CheckResult:
     folder = settings.state_dir / "spool"
     waiting = sum(_size(folder / name) for name in ("calls", "calls.claimed"))
-    dropped = _size(folder / "dropped")
-    if dropped:
-        evidence, fix = f"{dropped} calls were dropped because the spool was full", "keep the broker running"
-        return CheckResult(check="spool", state="warn", evidence=evidence, fix=fix)
+    # Counts that were not recorded yet: for want of room, or of a broker.
+    lost = sum(_size(path) for path in folder.glob("*") if path.name.startswith(("dropped", "claimed")))
+    if lost:
+        evidence = f"{lost} hook calls are lost: neither a broker took them nor was there room in the spool"
+        fix = "make room on the disk and keep a broker running; it then records how many (receipt.gap_detected)"
+        return CheckResult(check="spool", state="bad", evidence=evidence, fix=fix)
     if waiting:
         evidence = f"{waiting} bytes of calls wait for a broker"
         return CheckResult(check="spool", state="warn", evidence=evidence, fix="the next `lifebus up` takes them in")
