@@ -1,7 +1,9 @@
 """`lifebus save`, `lifebus snapshots` and `lifebus boot` on a ledger file, without a broker."""
 
+import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -260,3 +262,56 @@ def test_beside_a_broker_it_saves_resumes_and_takes_revisions(bus: Shell) -> Non
 @pytest.mark.parametrize("words", [("save",), ("save", "everything"), ("boot", "--check", "--rebuild")])
 def test_what_cannot_be_meant_is_a_usage_error(alone: Shell, words: tuple[str, ...]) -> None:
     assert alone.call(*words).code == 2
+
+
+@pytest.mark.parametrize("pins", ["absent", "empty"])
+def test_pins_that_are_not_there_are_advised_nothing_that_is_then_refused(saved: Shell, pins: str) -> None:
+    newest = newest_snapshot(saved)
+    plain = json.loads(newest.read_bytes())
+    plain["pins_snapshot"].pop("hash_algorithm")
+    if pins == "empty":
+        plain["pins_snapshot"] = {}
+    name = resealed_snapshot(newest, plain)
+
+    failed = saved.call("boot", name)
+
+    assert failed.code == 1
+    assert "step 2 of 12" in failed.err
+    assert "--revise" not in failed.err
+    assert "`lifebus save session` makes a new one" in failed.err
+    refused = saved.call("boot", name, "--revise", "I mean it")
+    assert refused.code == 65
+    assert "no revision was written" in refused.err
+
+
+def test_programs_get_whole_digests_and_people_their_first_digits(saved: Shell) -> None:
+    plain = json.loads(newest_snapshot(saved).read_bytes())
+    digests = [plain[f"{name}_digest"] for name in ("facts_ledger", "unlock_state", "story_state")]
+
+    steps = saved.call("boot", "--check", "--json").json["steps"]
+    lines = lines_of(saved.call("boot", "--check"))
+
+    assert [digest in steps[6]["checked"] for digest in digests] == [True] * 3
+    assert [digest[:16] + "…" in lines[6] for digest in digests] == [True] * 3
+    assert plain["event_log_hash"] in lines[3]
+
+
+def newest_snapshot(shell: Shell) -> Path:
+    """The file of the snapshot that `lifebus boot` takes."""
+    (name, *_) = [one["snapshot_id"] for one in shell.call("snapshots", "ls", "--json").json]
+    return shell.directory / "state" / "snapshots" / f"{name}.json"
+
+
+def resealed_snapshot(path: Path, plain: dict[str, Any]) -> str:
+    """Write a snapshot whose id and hash follow from its fields, beside the others; return its file."""
+    body = {name: value for name, value in plain.items() if name not in {"snapshot_id", "bytes_hash"}}
+    digest = hashlib.sha256(canonical(body)).hexdigest()
+    target = path.with_name(f"{digest[:16]}.json")
+    target.write_bytes(canonical({**body, "snapshot_id": digest[:16], "bytes_hash": digest}))
+    target.chmod(0o600)
+    return str(target)
+
+
+def canonical(plain: dict[str, Any]) -> bytes:
+    """Canonical JSON of what has integers alone, and keys in ASCII."""
+    return json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()

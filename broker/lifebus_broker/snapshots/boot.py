@@ -13,9 +13,10 @@ from lifebus_broker.canonical_json import canonical, sha256_hex
 from lifebus_broker.ledger.log import LogSource
 from lifebus_broker.ports import Record
 from lifebus_broker.snapshots.change_location import locate_change
-from lifebus_broker.snapshots.cold_boot_error import JOURNAL_DAMAGED, STEPS, ColdBootError, Step
+from lifebus_broker.snapshots.cold_boot_error import JOURNAL_DAMAGED, NO_PINS, STEPS, ColdBootError, Step
 from lifebus_broker.snapshots.compaction_checks import CompactionVerifier, ReadCompaction, VerifiedCompactions
 from lifebus_broker.snapshots.frozen import FrozenMap, thaw
+from lifebus_broker.snapshots.pins import what_is_missing
 from lifebus_broker.snapshots.refused_file import RefusedFile
 from lifebus_broker.snapshots.revisions import PinCheck, PinMismatch, check_pins
 from lifebus_broker.snapshots.segment import BadLine, hash_segment, read_segment
@@ -133,7 +134,9 @@ class _Boot:
         try:
             check = check_pins(self._snapshot.pins_snapshot, pins, revisions)
         except PinMismatch as fault:
-            raise self._failed(str(fault)) from None
+            # A revision leads from pins to pins: without any it would be refused.
+            is_lacking = what_is_missing(self._snapshot.pins_snapshot) is not None
+            raise ColdBootError(2, None, str(fault), advice=NO_PINS if is_lacking else None) from None
         # A revision that may be forged authorises nothing (docs/ledger.md G6).
         except LifebusError as fault:
             raise ColdBootError(2, None, fault.detail, advice=JOURNAL_DAMAGED) from None
@@ -168,7 +171,7 @@ class _Boot:
             raise failed from None
         # The hash says that something differs; a replay and the supplement say where.
         if found != self._snapshot.event_log_hash:
-            raise self._changed(self._last, f"its hash is {found[:16]}…")
+            raise self._changed(self._last, f"its hash is {found}")
         self._record(f"sha256 {found}")
 
     def initialise(self) -> None:
@@ -192,7 +195,7 @@ class _Boot:
         """Step 7: the digests of the rebuilt stores."""
         # With the pins of the snapshot, not with today's: revisions may lead from one to the other.
         self._digests = store_digests(self.stores, thaw(self._snapshot.pins_snapshot))
-        self._record(", ".join(f"{_name(field)} {getattr(self._digests, field)[:16]}…" for field in _STORES))
+        self._record(", ".join(f"{_name(field)} {getattr(self._digests, field)}" for field in _STORES))
 
     def compare_digests(self) -> None:
         """Step 8: facts ledger, unlock state and story state are byte-identical."""

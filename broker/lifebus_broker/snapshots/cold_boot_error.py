@@ -37,6 +37,12 @@ JOURNAL_DAMAGED: Final = (
 )
 """What to do where the journal cannot be believed."""
 
+NO_PINS: Final = (
+    "no revision can lead from pins that are not there, so this snapshot boots nowhere: take another one;"
+    " `lifebus snapshots ls` lists them, `lifebus save session` makes a new one"
+)
+"""What to do where a snapshot lacks pins."""
+
 _ADVICE: Final = {
     1: "take another snapshot; `lifebus snapshots ls` lists them",
     2: "if the change is meant, write it down: `lifebus boot --revise REASON`",

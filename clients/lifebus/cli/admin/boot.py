@@ -1,5 +1,6 @@
 """`lifebus boot`: rebuild the state from a snapshot and the log, prove it, and show what was open (docs/ledger.md)."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -15,6 +16,8 @@ from lifebus_contract import LifebusError, TransportError
 if TYPE_CHECKING:
     from lifebus_supervisor.configuration.settings import Settings
     from lifebus_transports.messages.snapshots import ReviseAnswer
+
+_DIGEST: Final = re.compile(r"\b([0-9a-f]{16})[0-9a-f]{48}\b")
 
 
 def boot(
@@ -63,7 +66,8 @@ def _boot(settings: "Settings", which: str | None, *, check: bool, json: bool) -
     def done(step: dict[str, Any]) -> None:
         steps.append(step)
         if not json:
-            put(f"{paint('ok', 'green')}  {step['number']:2}  {step['name'].ljust(28)}{clean(step['checked'])}")
+            checked = clean(_shortened(step["checked"]))
+            put(f"{paint('ok', 'green')}  {step['number']:2}  {step['name'].ljust(28)}{checked}")
 
     try:
         view = boot_here(settings, which, done)
@@ -79,6 +83,11 @@ def _boot(settings: "Settings", which: str | None, *, check: bool, json: bool) -
         put("")
         _show_view(view, json=False)
     return ExitCode.OK
+
+
+def _shortened(text: str) -> str:
+    """Return a text for people: where several digests stand, each by its first digits."""
+    return _DIGEST.sub(r"\1…", text) if len(_DIGEST.findall(text)) > 1 else text
 
 
 def _plain(fault: LifebusError) -> dict[str, Any]:
