@@ -1,5 +1,6 @@
 """The state of every session (in digests and dumps the "story state"), ended ones kept as their canonical bytes."""
 
+import sys
 from collections.abc import Iterable, Iterator
 from typing import Final, Self
 
@@ -99,7 +100,8 @@ class SessionTable:
         """Return the state of a session that is new, or that was sealed and gets another receipt."""
         sealed = self.sealed.pop(key, None)
         if sealed is None:
-            state = SessionState(adapter_id=key[0], harness_session_id=key[1])
+            # one text for all sessions of an adapter
+            state = SessionState(adapter_id=sys.intern(key[0]), harness_session_id=key[1])
         else:
             state = _DECODE(sealed)
             self.to_seal[key] = None
@@ -108,7 +110,10 @@ class SessionTable:
 
     def _seal(self) -> None:
         for key in self.to_seal:
+            state = self.decoded[key]
             # A session that started again since is not closed, and stays.
-            if self.decoded[key].is_closed:
-                self.sealed[key] = _ENCODE(self.decoded.pop(key))
+            if state.is_closed:
+                del self.decoded[key]
+                # The texts of its first receipt, which its stream's digest holds as well: nothing is kept twice.
+                self.sealed[state.adapter_id, state.harness_session_id] = _ENCODE(state)
         self.to_seal.clear()

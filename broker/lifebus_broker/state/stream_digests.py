@@ -4,6 +4,7 @@ The writer numbers and links receipts by the same two functions, and the check o
 No clock, no randomness, no iteration order: the same log always gives the same state (docs/ledger.md, "State").
 """
 
+import sys
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from typing import Final, Self
@@ -97,6 +98,9 @@ class FactsLedger:
         after = link_after(before.link, encoded)
         if after.hex() != link:
             raise BrokenLog(position, "its link (hash chain) does not follow from the receipt and the link before")
+        if not before.position:
+            # one text for all streams of an adapter
+            key = (sys.intern(receipt.adapter_id), receipt.harness_session_id)
         self.streams[key] = Stream(position, sequence or 0, after)
 
     def dump(self) -> Iterator[bytes]:
@@ -113,7 +117,9 @@ class FactsLedger:
         """
         for item in items:
             one = _DECODER.decode(item)
-            self.streams[one.adapter_id, one.session] = Stream(one.position, one.sequence, bytes.fromhex(one.link))
+            self.streams[sys.intern(one.adapter_id), one.session] = Stream(
+                one.position, one.sequence, bytes.fromhex(one.link)
+            )
 
 
 def _order(key: StreamKey) -> tuple[str, str]:

@@ -1,0 +1,124 @@
+"""What sessions that are over leave behind in a running broker: the state proper, and nothing else that grows."""
+
+import importlib
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import lifebus
+from lifebus_adapters import ADAPTERS
+from lifebus_adapters.adapter import HookCall
+from lifebus_contract import CallbackRequest
+from lifebus_supervisor.daemon.composition import Daemon
+from lifebus_supervisor.hook_intake.calls import HookCalls
+from support.containers import endless_caches, large_containers
+from support.effort import effort
+from support.running import connected, running_bus, until_answered
+
+FEW = 16
+"""What every cache may hold in these tests."""
+
+SESSIONS = effort(4 * FEW, 400)
+BOUNDS = (
+    ("lifebus_broker.routing.frame_ends", "MAX_FRAMES"),
+    ("lifebus_broker.routing.frame_ends", "_MAX_SESSIONS"),
+    ("lifebus_broker.routing.harness_sequences", "_MAX_SESSIONS"),
+    ("lifebus_broker.ledger.sqlite.store", "MAX_TIPS"),
+    ("lifebus_broker.ledger.sqlite.store", "POINT_EVERY"),
+    ("lifebus_broker.state.session_table", "SEAL_AT"),
+    ("lifebus_supervisor.supervision.monitor_table", "MAX_MONITORS"),
+    ("lifebus_supervisor.supervision.apps", "MAX_APPS"),
+)
+"""The bounds of what is kept by session (docs/reliability.md, "What sessions cost")."""
+
+STATE_PROPER = {
+    "Daemon.follower._open[]._stores.facts.streams",
+    "Daemon.follower._open[]._stores.sessions.sealed",
+}
+"""What grows with the sessions there ever were."""
+
+OTHERS = {
+    # grows with the lines of the log, to a bound of its own
+    "Daemon.follower._open[]._hashes[].digests",
+    # timers that were cancelled: asyncio removes them once they are more than fifty, and most
+    "Daemon.bus.ledger._loop._scheduled",
+}
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, name in BOUNDS:
+        monkeypatch.setattr(importlib.import_module(module), name, FEW)
+
+
+def life_of(number: int) -> Iterator[CallbackRequest]:
+    """One session that an app reports: it has a frame, counts for itself, and ends."""
+    frame = {"frame_id": f"frame-{number}", "frame_class": "top_level"}
+    events = ("session.started", "frame.opened", "frame.ended", "session.ended")
+    for count, event in enumerate(events, 1):
+        own: dict[str, Any] = {"frame": frame} if event.startswith("frame") else {}
+        yield lifebus.make_request(event, "opencode", session=f"app-{number}", sequence=count, **own)
+
+
+def hook(daemon: Daemon, number: int, name: str, **fields: str) -> HookCall:
+    stdin = {"hook_event_name": name, "session_id": f"hooked-{number}", "cwd": "/w", **fields}
+    return HookCall(
+        call_id=f"hook-1-{number}-{name}",
+        adapter_id="claude",
+        hook=name,
+        cwd=str(daemon.settings.state_dir),
+        env={},
+        stdin=json.dumps(stdin).encode(),
+    )
+
+
+async def caught_up(daemon: Daemon) -> None:
+    """Wait until the follower is where the ledger is."""
+    follower = daemon.follower
+    assert follower is not None
+
+    async def position() -> int:
+        return await follower.use(lambda state, _: (state.advance(), state.position)[1])
+
+    await until_answered(position, lambda reached: reached >= daemon.bus.ledger.head)
+
+
+async def test_only_the_state_proper_grows_with_sessions_that_are_over() -> None:
+    async with running_bus() as daemon, connected(daemon) as bus:
+        calls = HookCalls(daemon.bus, ADAPTERS, 1.0, supervision=daemon.supervisor)
+        before = endless_caches()
+        for number in range(SESSIONS):
+            await bus.emit([*life_of(number)])
+            for name, fields in (("SessionStart", {"source": "startup"}), ("SessionEnd", {"reason": "other"})):
+                await calls.handle(hook(daemon, number, name, **fields))
+            if number % FEW == 0:
+                await daemon.supervisor.tick()
+        await caught_up(daemon)
+        found = large_containers(daemon, 2 * FEW)
+        sessions = len(await daemon.bus.ledger.sessions())
+        grown = {name: size for name, size in endless_caches().items() if size >= before.get(name, 0) + SESSIONS}
+
+    assert sessions == 2 * SESSIONS
+    # The last 2 * FEW sessions may not be sealed yet.
+    assert all(found.get(way, 0) >= 2 * (SESSIONS - FEW) for way in STATE_PROPER)
+    assert {way: size for way, size in found.items() if way not in STATE_PROPER | OTHERS} == {}
+    assert grown == {}
+
+
+def test_a_container_that_grows_is_found_wherever_it_is_held() -> None:
+    held = list(range(40))
+
+    def closure() -> list[int]:
+        return held
+
+    class Slotted:
+        __slots__ = ("inner",)
+
+        def __init__(self) -> None:
+            self.inner = dict.fromkeys(range(50))
+
+    found = large_containers({"by closure": closure, "by slot": [Slotted()]}, 40)
+
+    assert sorted(found.values()) == [40, 50]
