@@ -99,7 +99,7 @@ async def test_a_whole_life_under_run_is_told_as_signals_and_receipts() -> None:
             3_012,
         }  # the wire's first, or the rollout's newest by then
         failed = next(one for one in receipts if one.telemetry_summary.get("frame_end") == "failed")
-        assert failed.telemetry_summary.get("retry_class") is not None, failed
+        assert failed.telemetry_summary.get("retry_class") is not None, failed.telemetry_summary
         assert await signals_of(on, thread) == [
             message["method"] for message in client.messages if _is_about(message, thread)
         ]
@@ -219,3 +219,28 @@ async def test_hooks_and_the_wire_tell_of_one_session_once() -> None:
         ]
         failed = next(one for one in receipts if one.telemetry_summary.get("frame_end") == "failed")
         assert (failed.client_id, failed.telemetry_summary["error"]) == ("lifebus.supervisor", "other")
+
+
+async def test_a_short_turn_under_tee_with_hooks_that_nobody_trusts_is_whole_and_ends_as_the_server_ended() -> None:
+    """Seen right after `hooks install codex`: no start, no frames, an abandoned end, and the rest minutes later."""
+    async with place() as on:
+        on.add_hooks()
+        async with on.client(*TEE, shell='exec "$CODEX" app-server') as client:
+            thread = await client.start()
+            await client.turn(thread, prompt("Begin.", say("begun")))
+            assert await client.close() == 0
+        whole = ["session.started started", *FRAME, "session.ended completed"]
+        receipts = await on.receipts_until(is_over)
+        assert [name for name in without_pressure(receipts) if name in whole] == whole
+        assert receipts[-1].telemetry_summary["exit_code"] == 0
+        (loss,) = [one for one in receipts if one.event == "capability.degraded"]
+        assert loss.telemetry_summary["cause"] == "hooks_silent"
+        assert "trust" in str(loss.telemetry_summary["evidence"])
+        on.remove_hooks()  # the rule about hooks changes, and nothing more comes of it behind the end
+        for _ in range(4):
+            await on.tick()
+        assert await on.receipts_until(is_over) == receipts
+        assert on.bus is not None
+        later = [one async for one in on.bus.receipts(since="start", until_head=True)]
+        assert [one for one in later if isinstance(one, Receipt) and one.harness_session_id == thread] == receipts
+        assert [one.sessions for one in (await on.bus.status()).harnesses] == [0]

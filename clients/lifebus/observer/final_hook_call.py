@@ -15,12 +15,12 @@ from lifebus_transports.messages.signals import ObservedLoss
 _HOOK: Final = "app_server_end"
 """The hook's name (lifebus_adapters.shared.own_hooks)."""
 
-_PATIENCE_S: Final = 2.0
-"""How long the hook may take; by itself it ends within 300 ms."""
 
+def call_final_hook(run: ObservedRun, runtime_dir: Path, code: int | None, lost: ObservedLoss, seconds: float) -> None:
+    """Report how the app-server ended and how much was not reported; errors are ignored, for nobody is left to know.
 
-def call_final_hook(run: ObservedRun, runtime_dir: Path, code: int | None, lost: ObservedLoss) -> None:
-    """Report how the app-server ended and how much was not reported; errors are ignored, for nobody is left to know."""
+    The hook may take so many `seconds`; by itself it ends within 300 ms.
+    """
     call = {
         "hook_event_name": _HOOK,
         "run_id": run.origin,
@@ -34,6 +34,6 @@ def call_final_hook(run: ObservedRun, runtime_dir: Path, code: int | None, lost:
     environment = {**os.environ, "LIFEBUS_RUNTIME_DIR": str(runtime_dir)}
     stdin = msgspec.json.encode(call)
     try:
-        subprocess.run(command, input=stdin, env=environment, timeout=_PATIENCE_S, check=False)  # noqa: S603  our own file
+        subprocess.run(command, input=stdin, env=environment, timeout=seconds, check=False)  # noqa: S603  our own file
     except (OSError, subprocess.TimeoutExpired):
         return

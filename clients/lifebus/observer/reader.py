@@ -7,6 +7,7 @@ from typing import Final
 
 import anyio
 import msgspec
+from msgspec import Struct
 
 from lifebus.observer.final_hook_call import call_final_hook
 from lifebus.observer.queue import ObservationQueue
@@ -23,8 +24,28 @@ from lifebus_transports.messages.signals import (
     ObservedSignal,
 )
 
-_LAST_S: Final = 2.0
-"""How long the observer outlives the proxy while no broker takes the rest."""
+OUTLIVES_S: Final = 2.0
+"""How long the observer outlives its server while no broker takes the rest; the last call of the hook included."""
+
+_SENDING_S: Final = 1.0
+"""How much of that is for the broker."""
+
+_LEAST_S: Final = 0.4
+"""How long is tried in any case: a server may have ended before its observer had started."""
+
+
+class Deadlines(Struct, frozen=True):
+    """Until when the rest is sent, and until when the hook has taken what is left, on the monotonic clock."""
+
+    sending: float
+    leaving: float
+
+
+def deadlines(ended_at_ms: int | None, now: float) -> Deadlines:
+    """Return the deadlines of an observer whose server has ended; one whose end nobody has noted ended just now."""
+    ended = now if ended_at_ms is None else min(now, ended_at_ms / 1_000)
+    sending = max(ended + _SENDING_S, now + _LEAST_S)
+    return Deadlines(sending, max(ended + OUTLIVES_S, sending + _LEAST_S))
 
 
 class ObservationReader:
@@ -138,15 +159,21 @@ async def observe(recording: Recording, run: ObservedRun, runtime_dir: Path) -> 
     loop = asyncio.get_running_loop()
     loop.add_reader(recording.records, reader.read_available)
 
+    def ended_at() -> int | None:
+        return recording.ending().at_ms
+
     async with anyio.create_task_group() as tasks:
 
         async def watch_end() -> None:
             await reader.ended.wait()
             loop.remove_reader(recording.records)
             # The editor has its exit code already; this process only lingers.
-            tasks.cancel_scope.deadline = anyio.current_time() + (0 if sender.broker_absent else _LAST_S)
+            now = anyio.current_time()
+            tasks.cancel_scope.deadline = now if sender.broker_absent else deadlines(ended_at(), now).sending
 
         tasks.start_soon(watch_end)
         await sender.run(reader.wait_for_work)
     if len(queue):
-        call_final_hook(run, runtime_dir, recording.ending().code, queue.remaining())
+        now = anyio.current_time()
+        seconds = deadlines(ended_at(), now).leaving - now
+        call_final_hook(run, runtime_dir, recording.ending().code, queue.remaining(), seconds)

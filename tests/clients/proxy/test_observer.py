@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import termios
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +20,7 @@ import psutil
 import pytest
 
 import lifebus
+from lifebus.observer.reader import Deadlines, deadlines
 from lifebus.observer.stream import AppServerStream
 from lifebus.proxy.shared_memory import REPORTED, TAIL
 from lifebus.signals import SignalReceived
@@ -164,6 +166,41 @@ async def test_a_broker_that_hangs_delays_nothing_and_gets_all_of_it_later() -> 
                 await end(process)
             await finished(box)
             assert (await bus.status()).counters["signals_stored"] == 2_001
+
+
+async def test_with_a_stopped_broker_the_observer_outlives_its_server_by_two_seconds_at_most() -> None:
+    with short_directory() as base:
+        box = ProxyBox(base)
+        async with broker_process(base) as broker:
+            with box.started(CAT) as process:
+                observer = await asyncio.to_thread(box.observer)
+                await say(process, NOTICE)
+                await asyncio.to_thread(eventually, lambda: positions(observer, REPORTED) == {len(NOTICE)})
+                broker.signal(signal.SIGSTOP)
+                await say(process, DELTA)
+                await end(process)
+            began = time.monotonic()
+            await finished(box)  # a zombie is no process: when it goes is up to its new parent
+            lasted = time.monotonic() - began
+            busy = await asyncio.to_thread(time_to_start)
+            (call,) = box.final_calls()
+            broker.signal(signal.SIGCONT)
+    assert lasted < 2 + 5 * busy
+    left = {"exit_code": 0, "missed_messages": 1, "missed_bytes": len(DELTA)}
+    assert left.items() <= json.loads(call.stdin).items()
+
+
+def time_to_start() -> float:
+    """How long the machine takes just now to run a little program at the observer's priority, in seconds."""
+    began = time.monotonic()
+    subprocess.run(("nice", "-n", "10", *python("")), check=True)
+    return time.monotonic() - began
+
+
+def test_the_time_to_leave_counts_from_the_servers_end_and_not_from_when_it_was_noticed() -> None:
+    assert deadlines(10_000, 10.1) == Deadlines(11.0, 12.0)
+    assert deadlines(None, 10.0) == Deadlines(11.0, 12.0)
+    assert deadlines(10_000, 13.0) == Deadlines(13.4, 13.8)  # it has just started: the broker gets a chance, no more
 
 
 async def test_a_broker_that_is_killed_delays_nothing_and_what_it_missed_is_a_receipt_of_the_next_one() -> None:

@@ -192,11 +192,25 @@ class Place:
         async with broker_in(self.box):
             yield
 
-    async def install_hooks(self) -> None:
-        """Install the hooks of lifebus, and trust them as their user does."""
+    def add_hooks(self) -> None:
+        """Install the hooks of lifebus; Codex asks its user whether to trust them, and until then runs none."""
         (self.box.bin / "codex").symlink_to(program())
         installed = run_lifebus(self.box, "hooks", "install", "codex", "--yes", "--skip-unknown")
         assert installed.code == 0, installed
+
+    def remove_hooks(self) -> None:
+        """Remove the hooks of lifebus."""
+        removed = run_lifebus(self.box, "hooks", "remove", "codex", "--yes")
+        assert removed.code == 0, removed
+
+    async def tick(self) -> None:
+        """Have the broker supervise once."""
+        assert self.bus is not None
+        await self.bus.tick()
+
+    async def install_hooks(self) -> None:
+        """Install the hooks of lifebus, and trust them as their user does."""
+        self.add_hooks()
         async with self.client() as client:
             listed = await client.ask("hooks/list", cwds=[str(self.box.project)])
         hooks = [hook for entry in listed["data"] for hook in entry["hooks"]]
