@@ -8,6 +8,7 @@ $(if $(WANTED),,$(error $(PYTHON) is no Python that runs))
 OF := $(firstword $(WANTED))
 endif
 VENV := .venv$(OF)
+LOWEST := .venv-lowest$(OF)
 BENCH := .venv-bench$(OF)
 ifneq ($(origin PYTHON),file)
 $(if $(filter-out $(WANTED),$(call BASE,$(VENV)/bin/python)),$(error another Python of this version made $(VENV): remove it))
@@ -24,7 +25,7 @@ QUICK := tests/contract tests/conformance tests/transports/framing tests/supervi
 export PYTHONDONTWRITEBYTECODE :=
 WORKERS := $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 
-.PHONY: demo test quick torture mutants check bench e2e e2e-all clean
+.PHONY: demo test quick lowest torture mutants check bench e2e e2e-all clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed  ## the bus at work on recorded sessions, e.g. make demo ARGS="--speed 4"
@@ -37,6 +38,11 @@ quick: $(VENV)/.developing  ## a part of the tests, the demonstration and, where
 	@$(VENV)/bin/pytest -q -n $(WORKERS) --dist worksteal $(QUICK) $(ARGS)
 	@$(VENV)/bin/lifebus demo --check
 	@$(VENV)/bin/python tests/e2e/run.py --cached codex -- -k words_of_a_client
+
+lowest: $(LOWEST)/.developing  ## the same part with each library in the lowest version that pyproject.toml allows
+	@$(LOWEST)/bin/lifebus version --all
+	@$(LOWEST)/bin/pytest -q -n $(WORKERS) --dist worksteal $(QUICK) $(ARGS)
+	@$(LOWEST)/bin/lifebus demo --check
 
 torture: $(VENV)/.developing  ## the fault tests and the properties at length, hours; e.g. make torture EFFORT=0.1 ARGS="-k kill"
 	@LIFEBUS_TORTURE=$(EFFORT) $(VENV)/bin/pytest -q -n auto --dist load $(ARGS)
@@ -64,7 +70,7 @@ clean:  ## everything that the other targets made
 	@rm -rf .venv .venv-* build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(VENV)/bin/python $(BENCH)/bin/python:
+$(VENV)/bin/python $(LOWEST)/bin/python $(BENCH)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit("lifebus needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'
 	@echo "setting up $(patsubst %/bin/python,%,$@) (once)" >&2
 	@$(PYTHON) -m venv $(patsubst %/bin/python,%,$@)
@@ -75,6 +81,13 @@ $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/.developing: $(VENV)/.installed
 	@$(call group,$(VENV),dev)
+	@touch $@
+
+# What those libraries need themselves is as new as pip likes, and so are the tools.
+$(LOWEST)/.developing: pyproject.toml | $(LOWEST)/bin/python
+	@sed -n '/^dependencies = \[/,/^]/s/^ *"\(.*\)>=\(.*\)",/\1==\2/p' pyproject.toml > $(LOWEST)/lowest.txt
+	@$(LOWEST)/$(PIP) --editable . --constraint $(LOWEST)/lowest.txt
+	@$(call group,$(LOWEST),dev) --constraint $(LOWEST)/lowest.txt
 	@touch $@
 
 $(BENCH)/.installed: pyproject.toml | $(BENCH)/bin/python

@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+import tomllib
+from importlib import metadata
 
 import pytest
 
@@ -9,8 +11,8 @@ from lifebus.cli.app import COMMANDS
 from lifebus.cli.errors import explain
 from lifebus.cli.exit_codes import ExitCode, exit_code_of
 from lifebus_contract import FailureClass, error_for
-from support.command_line import Shell
-from support.paths import DOCS
+from support.command_line import Shell, broker_up
+from support.paths import DOCS, REPOSITORY
 
 
 @pytest.mark.parametrize(
@@ -58,6 +60,22 @@ def test_version_names_package_contract_and_libraries(alone: Shell) -> None:
     assert "lifeloop.v0.2" in alone.call("version").out
     assert set(alone.call("version", "--json").json) == {"lifebus", "contract", "python", "sqlite", "zeromq"}
     assert alone.call("--version").out.strip() == alone.call("version", "--json").json["lifebus"]
+
+
+def test_version_all_names_every_dependency_and_the_broker(alone: Shell) -> None:
+    wanted = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["dependencies"]
+    installed = {name: metadata.version(name) for name in (one.partition(">=")[0].lower() for one in wanted)}
+    lonely = alone.call("version", "--all", "--json").json
+    assert lonely["dependencies"] == installed
+    assert lonely["broker"] == {"lacking": f"no broker at {alone.directory}/run; start one with `lifebus up`"}
+    with broker_up(alone) as up:
+        found = alone.call("version", "--all", "--json").json["broker"]
+        shown = dict(line.split(maxsplit=1) for line in alone.call("version", "--all").out.splitlines())
+        (libraries,) = [one for one in alone.call("doctor", "--json").json if one["check"] == "libraries"]
+    assert (found["lifebus"], found["pid"]) == (lonely["lifebus"], up.process.pid)
+    assert shown.items() >= (installed | {name: lonely[name] for name in ("python", "sqlite", "zeromq")}).items()
+    assert shown["broker"].endswith(f"pid {up.process.pid}")
+    assert [name for name, version in installed.items() if f"{name} {version}" not in libraries["evidence"]] == []
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -59,7 +59,11 @@ COMMANDS: Final = {
     "doctor": (_ADMIN, "admin.doctor:doctor", "Check everything; say what is wrong and how to repair it."),
     "config": (_ADMIN, "admin.config:app", "Show and check the settings."),
     "completions": (_ADMIN, "admin.config:completions", "Print a completion script for a shell."),
-    "version": (_ADMIN, "contract.version:version", "Print the versions."),
+    "version": (
+        _ADMIN,
+        "contract.version:version",
+        "Print the versions; with --all those of every library and of the broker.",
+    ),
 }
 """Every command: its group, where its function or sub-app lives, and its help."""
 

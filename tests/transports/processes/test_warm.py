@@ -221,7 +221,7 @@ async def test_workers_that_end_at_once_are_not_started_all_the_time(
     assert len(starts.read_text()) == 2
 
 
-async def test_several_workers_work_at_the_same_time_and_the_rest_waits() -> None:
+async def test_several_workers_work_at_the_same_time_and_the_rest_waits(tmp_path: Path) -> None:
     script = (
         "import pathlib\nfor line in sys.stdin:\n"
         "    pathlib.Path(sys.argv[1], str(os.getpid())).touch()\n"
@@ -229,18 +229,17 @@ async def test_several_workers_work_at_the_same_time_and_the_rest_waits() -> Non
         "    print(ANSWER, flush=True)\n"
     )
     with anyio.fail_after(SECONDS):
-        async with anyio.TemporaryDirectory() as directory:
-            spec = python(script)
-            spec = CommandSpec(argv=(*spec.argv, directory))
-            async with pool(spec, workers=2) as invoker:
-                found: list[object] = []
+        spec = python(script)
+        spec = CommandSpec(argv=(*spec.argv, str(tmp_path)))
+        async with pool(spec, workers=2) as invoker:
+            found: list[object] = []
 
-                async def question() -> None:
-                    found.append((await ask(invoker))[0])
+            async def question() -> None:
+                found.append((await ask(invoker))[0])
 
-                async with anyio.create_task_group() as tasks:
-                    for _ in range(5):
-                        tasks.start_soon(question)
+            async with anyio.create_task_group() as tasks:
+                for _ in range(5):
+                    tasks.start_soon(question)
     assert [type(one) for one in found] == 5 * [CallbackResponse]
 
 

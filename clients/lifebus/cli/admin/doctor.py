@@ -115,9 +115,12 @@ def _libraries() -> CheckResult:
     import zmq  # noqa: PLC0415
 
     from lifebus_admin.inspection import check_libraries  # noqa: PLC0415
+    from lifebus_supervisor.version import dependency_versions  # noqa: PLC0415
 
     python = ".".join(str(part) for part in sys.version_info[:3])
     evidence = f"Python {python}, SQLite {check_libraries()}, ZeroMQ {zmq.zmq_version()}"
+    if dependencies := dependency_versions():
+        evidence += "; " + ", ".join(f"{name} {version}" for name, version in dependencies.items())
     if not zmq.has("ipc"):
         return CheckResult(
             check="libraries", state="bad", evidence=evidence, fix="install a pyzmq that has ipc sockets"
