@@ -307,11 +307,17 @@ class EventBus:
         if not self._frame_ends.is_known(request):
             await self._frame_ends.learn(request)
         plan = self._plan(client_id, emission, parent, used, dispatch=dispatch)
-        gap = await self._gap(client_id, emission, plan, dispatch=dispatch)
-        planned = PlannedEmission(
-            client_id=client_id, emission=emission, plan=plan, parent=parent, gap=gap, deadline=deadline
-        )
-        result = await self._dispatcher.dispatch(planned)
+        try:
+            gap = await self._gap(client_id, emission, plan, dispatch=dispatch)
+            planned = PlannedEmission(
+                client_id=client_id, emission=emission, plan=plan, parent=parent, gap=gap, deadline=deadline
+            )
+            result = await self._dispatcher.dispatch(planned)
+        except BaseException:
+            # It may be recorded or not.  A claim that stayed would refuse every other end of the frame.
+            if plan.refusal is None:
+                self._frame_ends.forget(request)
+            raise
         chains[request.invocation_id] = (result.parent or parent, result.used)
         if result.refusal is not None:  # not recorded: the next comparison starts from what the ledger holds
             self._harness_sequences.forget(request)

@@ -123,6 +123,15 @@ class FrameEnds:
             if not recorded:
                 self._frames[frame] = None
 
+    def forget(self, request: CallbackRequest) -> None:
+        """Take that nobody knows what became of an emission that was noted: the ledger is asked about its frame."""
+        frame = _frame_of(request)
+        if frame is not None and request.event in _NOTED:
+            self._frames.pop(frame, None)
+            self._openings.pop(frame, None)
+            self._claimed.discard(frame)
+            self._learned.pop(_session_of(request), None)
+
     def _settle_opening(self, frame: _FrameKey, claim: _Claim, *, opened: bool) -> None:
         opening = self._openings.get(frame)
         if opening is None or not (opened or opening.claim == claim):

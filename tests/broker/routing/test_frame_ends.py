@@ -102,3 +102,26 @@ async def test_a_frame_that_really_opens_again_ends_again() -> None:
         await emit(bus, of_frame(OPENED, "o"), of_frame(ENDED, "e"))
         assert await emit(bus, of_frame(OPENED, "o2"), of_frame(ENDED, "e2")) == [None, None]
         assert await emit(bus, of_frame(ENDED, "e3")) == ["frame_ended"]
+
+
+@pytest.mark.parametrize("rivals", [False, True])
+async def test_a_dispatch_that_breaks_leaves_no_claim_behind(rivals: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with bus_box() as bus:
+        bus.register("client", [ENDED], answering())  # type: ignore[list-item]
+        await emit(bus, of_frame(OPENED, "o"))
+        find = bus.ledger.find
+
+        async def break_off(scopes: Any) -> Any:
+            if rivals:
+                monkeypatch.setattr(bus.ledger, "find", find)
+                (stored,) = await bus.emit("another", [of_frame(ENDED, "another")])
+                assert stored.refusal is not None  # the claim is not given back while its dispatch is under way
+            raise RuntimeError("a defect")
+
+        monkeypatch.setattr(bus.ledger, "find", break_off)
+        (broken,) = await bus.emit("somebody", [of_frame(ENDED, "e")])
+        assert broken.refusal is not None
+        monkeypatch.setattr(bus.ledger, "find", find)
+        assert await emit(bus, of_frame(ENDED, "other")) == [None]
+        assert await emit(bus, of_frame(ENDED, "third")) == ["frame_ended"]
+        assert await ends(bus) == 1

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+import lifebus
 from lifebus_adapters import CallerProcess
 from lifebus_adapters.shared.telemetry import Activity, TurnEnded, TurnStarted
+from lifebus_contract import Emission, FrameClass, FrameContext
 from support.supervisor.supervised import HARNESS, facts_of, supervised
 from support.supervisor.turns import END, SESSION, START, child, endings, prompt, running_turn, stop
 
@@ -135,6 +137,17 @@ async def test_what_a_file_showed_before_a_restart_is_not_the_work_of_a_later_tu
         rig.news("codex", SESSION, *lines, grown=0, history=True)
         await rig.hook("codex", END)
         assert endings(await rig.tick(2)) == [("frame.ended", "t2", "unknown"), COMPLETED]
+
+
+async def test_a_frame_that_a_client_opens_again_within_a_second_ends_again(tmp_path: Path) -> None:
+    frame = FrameContext(frame_id="x1", frame_class=FrameClass.TOP_LEVEL)
+    async with supervised(tmp_path) as rig:
+        await rig.hook("codex", START)
+        for start in (START | {"source": "resume"}, prompt("t1")):
+            request = lifebus.make_request("frame.opened", "codex", session=SESSION, frame=frame)
+            await rig.bus.emit("somebody", [Emission(request=request)])
+            await rig.hook("codex", END)
+            assert endings(await rig.hook("codex", start)) == [("frame.ended", "x1", "unknown"), COMPLETED]
 
 
 async def test_a_started_session_is_asked_for_its_file_only_where_an_end_waits(tmp_path: Path) -> None:

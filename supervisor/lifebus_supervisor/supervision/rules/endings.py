@@ -358,6 +358,6 @@ def _frame_end(
         event=LifecycleEvent.FRAME_ENDED,
         telemetry={"frame_end": how, "evidence": evidence[:512], SOURCE: source, **details},
         frame=frame,
-        # A frame that is opened again under its id is another one: its time distinguishes the two.
-        key=f"closed:{frame.opened_at_epoch_s}:{frame.frame_id}"[:256],
+        # A frame that is opened again under its id is another one: its place distinguishes the two, also in one second.
+        key=f"closed:{frame.position}:{frame.frame_id}"[:256],
     )
