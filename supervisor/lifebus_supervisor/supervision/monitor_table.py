@@ -17,6 +17,7 @@ from lifebus_broker.state.session_reducer import is_app
 from lifebus_broker.state.session_state import SessionState
 from lifebus_contract import LifebusError
 from lifebus_supervisor.supervision.monitor import hooks, process, telemetry
+from lifebus_supervisor.supervision.monitor.process import ProcessState
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionKey, SessionMonitor
 from lifebus_supervisor.supervision.monitor.telemetry import TelemetryState
 
@@ -24,7 +25,10 @@ KnownState = Callable[[SessionKey], Awaitable[tuple[int, SessionState | None]]]
 """Returns a session's state as of a position that is reduced already, None where it had no receipt until then."""
 
 MAX_MONITORS: Final = 4_096
-"""Most sessions under supervision; of more, those that are over or only history, then the first ones are forgotten."""
+"""Most sessions under supervision; of more, those that are over or only history, then the first ones are forgotten.
+
+The live ones among them are supervised again once there is room.
+"""
 
 _PAGE_ROWS: Final = 512
 
@@ -48,6 +52,8 @@ class MonitorTable:
         self._learn = learn
         self._known = known
         self._monitors: dict[SessionKey, SessionMonitor] = {}
+        # The live sessions that were forgotten because there were too many, and their processes, the oldest first.
+        self._crowded_out: dict[SessionKey, ProcessState] = {}
         # The numbers of forgotten sessions, the oldest first.
         self._numbers: dict[SessionKey, TelemetryState] = {}
 
@@ -68,10 +74,24 @@ class MonitorTable:
             monitor = self._monitors[key] = SessionMonitor(
                 state=SessionState(adapter_id=key[0], harness_session_id=key[1]),
                 telemetry=self._numbers.pop(key, TelemetryState()),
+                process=self._crowded_out.pop(key, ProcessState()),
             )
             if len(self._monitors) > MAX_MONITORS:
-                self.drop(next((one for one in self._monitors.values() if not one.is_live), next(iter(self))))
+                self._make_room(monitor)
         return monitor
+
+    def _make_room(self, newest: SessionMonitor) -> None:
+        """Forget a session for the newest one, which shows no life before its first receipt."""
+        over = (one for one in self._monitors.values() if one is not newest and not one.is_live)
+        forgotten = next(over, next(iter(self)))
+        if forgotten.is_live and len(self._crowded_out) < MAX_MONITORS:
+            self._crowded_out[forgotten.key] = forgotten.process
+        self.drop(forgotten)
+
+    def reopen(self) -> None:
+        """Supervise live sessions again that were forgotten for others, as far as there is room now."""
+        while self._crowded_out and len(self._monitors) < MAX_MONITORS:
+            self.open(next(iter(self._crowded_out)))
 
     def drop(self, monitor: SessionMonitor) -> None:
         """Forget a session; the ledger remembers it.

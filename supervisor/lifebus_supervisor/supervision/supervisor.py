@@ -267,6 +267,7 @@ class Supervisor:
         ending = [monitor for monitor in self.monitors if monitor.ending is not None and not monitor.ending.is_read]
         found = await self._inbox.poll(to_end=bool(ending))
         if scheduled:
+            self.monitors.reopen()
             await self._apps.adopt_silent(now)
             count_problems(found, self.monitors)
         for monitor in self.monitors:

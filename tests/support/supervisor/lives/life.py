@@ -110,7 +110,7 @@ class Life(RandomHarness):
         await self.rig.bus.emit(STRANGER, [Emission(request=request)])
 
     async def _foreign_open(self) -> None:
-        self.session_unsure = True
+        self._doubt_all()  # an opened frame takes back that the session ends
         self.unsure.add("x1")
         await self._foreign("frame.opened", "x1")
 
