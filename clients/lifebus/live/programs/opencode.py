@@ -2,11 +2,12 @@
 
 import json
 import shutil
+from pathlib import Path
 from typing import Final
 
 from lifebus.live.model.conversation import MODEL
 from lifebus.live.model.scripting import prompt, say
-from lifebus.live.programs.base import HarnessProgram, Preparation, RefusingHook, Turn
+from lifebus.live.programs.base import HarnessProgram, Installation, Preparation, RefusingHook, Turn
 from lifebus.live.sandbox import Ran, Sandbox
 
 _WINDOW: Final = 20_000
@@ -14,14 +15,12 @@ _WINDOW: Final = 20_000
 
 def _prepare(box: Sandbox, given: Preparation) -> None:
     folder = box.home / ".config/opencode"
-    (folder / "plugin").mkdir(parents=True)
-    # OpenCode installs this beside its settings at each start, and waits for minutes where there is no network.
-    if kit := given.program.plugin_kit:
-        shutil.copytree(kit / "node_modules", folder / "node_modules", symlinks=True)
-        for name in ("package.json", "package-lock.json"):
-            shutil.copy(kit / name, folder / name)
+    _prepare_plugins(folder, given.program)
     if given.refusal:
-        (folder / "plugin/refusing.js").write_text(_refusing_plugin(given.refusal))
+        # In the project: its plugins run after the user's own.  In one folder the file system decides the order, and
+        # where a plugin refuses a prompt those behind it are never asked.
+        _prepare_plugins(box.project / ".opencode", given.program)
+        (box.project / ".opencode/plugin/refusing.js").write_text(_refusing_plugin(given.refusal))
     limits = {"context": _WINDOW, "output": 2_000}
     provider = {
         "npm": "@ai-sdk/openai-compatible",
@@ -40,6 +39,15 @@ def _prepare(box: Sandbox, given: Preparation) -> None:
         "permission": {"bash": "allow", "edit": "allow"},
     }
     (folder / "opencode.json").write_text(json.dumps(settings, indent=2))
+
+
+def _prepare_plugins(folder: Path, program: Installation) -> None:
+    (folder / "plugin").mkdir(parents=True)
+    # OpenCode installs this beside its settings at each start, and waits for minutes where there is no network.
+    if kit := program.plugin_kit:
+        shutil.copytree(kit / "node_modules", folder / "node_modules", symlinks=True)
+        for name in ("package.json", "package-lock.json"):
+            shutil.copy(kit / name, folder / name)
 
 
 def _environment(_box: Sandbox, _model_url: str) -> dict[str, str]:
