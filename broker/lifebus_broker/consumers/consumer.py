@@ -14,7 +14,7 @@ from lifebus_broker.consumers.filters import any_may_pass, passes, queries_of_pa
 from lifebus_broker.consumers.journal import ConsumerLog
 from lifebus_broker.ports import Ledger, Query, StoredReceipt
 from lifebus_broker.state.consumer_state import ConsumerState
-from lifebus_contract import StateConflict
+from lifebus_contract import LifebusError, StateConflict
 from lifebus_contract.consumers import ConsumerGap, ConsumerInfo, ConsumerSettings, DeadLetter
 
 _log = structlog.get_logger("lifebus.consumers")
@@ -236,8 +236,13 @@ class Consumer:
         room = min(deliveries.room(self._now()), limit - len(items))  # redeliveries go first, new ones fill up
         more = False
         if room > 0 and turn == self._turn and deliveries.scanned < self._ledger.head:
-            new, more = await self._deliver_new(turn, room)
-            items += new
+            try:
+                new, more = await self._deliver_new(turn, room)
+            except LifebusError:
+                if not items:  # what comes again leaves first, and the next fetch is refused
+                    raise
+            else:
+                items += new
         if items:
             items = await self._recorded(turn, deliveries, items)
         else:

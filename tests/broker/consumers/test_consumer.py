@@ -17,7 +17,7 @@ from lifebus_broker.consumers.table import ConsumerTable
 from lifebus_broker.ledger.refusals import DISK_FULL
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.ports import Journal, NewRecord, Page, Query, Record, Refusal
-from lifebus_contract import BrokerBusy, LifebusError
+from lifebus_contract import BrokerBusy, InternalError, LifebusError
 from lifebus_contract.consumers import ConsumerInfo, ConsumerSettings
 from support.contract_suites.journal_suite import noted
 from support.integration.following import until
@@ -56,13 +56,17 @@ class RefusingJournal:
 
 
 class CountingLedger(SqliteLedger):
-    """Counts the questions; its journal may refuse.  `reading` has a read wait until it is set."""
+    """Counts the questions; its journal may refuse.
+
+    `reading` has a read wait until it is set; nothing can be read from behind `damaged`.
+    """
 
     def __init__(self, *parts: Any) -> None:
         super().__init__(*parts)
         self.questions: list[Query] = []
         self.refusing = RefusingJournal(super().journal)
         self.reading: anyio.Event | None = None
+        self.damaged = 2**53
 
     @property
     def journal(self) -> Journal:
@@ -70,6 +74,8 @@ class CountingLedger(SqliteLedger):
 
     async def read(self, query: Query) -> Page:
         self.questions.append(query)
+        if query.after >= self.damaged:
+            raise InternalError("row 3 is damaged", code="row_damaged")
         page = await super().read(query)
         if self.reading is not None:
             await self.reading.wait()
@@ -155,6 +161,18 @@ async def test_what_could_not_leave_was_not_tried(tmp_path: Path) -> None:
         ledger.refusing.release()
         assert tries(await overtaken) == []
         assert tries(await newer) == [(1, 1), (2, 1)]
+
+
+async def test_what_comes_again_leaves_though_nothing_new_can_be_read(tmp_path: Path) -> None:
+    async with consuming(tmp_path) as (ledger, consumer):
+        assert tries(await consumer.fetch(2, 0)) == [(1, 1), (2, 1)]
+        ledger.damaged = 2
+        await consumer.acknowledge(ledger.epoch, [1], 0)
+        consumer.nack(ledger.epoch, [2], 0)
+        assert tries(await consumer.fetch(2, 0)) == [(2, 2)]
+        with pytest.raises(LifebusError, match="damaged"):
+            await consumer.fetch(2, 0)
+        assert consumer.deliveries.in_flight == 1
 
 
 async def test_what_is_settled_while_it_is_about_to_come_again_does_not_come(tmp_path: Path) -> None:
