@@ -50,6 +50,7 @@ _NEXT: Final = {
     "not_a_socket": "move away what stands there, then start again",
     "ledger_failed": "`lifebus doctor` shows how the ledger and its disk are",
     "ledger_damaged": _LEDGER,
+    "log_broken": _LEDGER,
     "row_damaged": "`lifebus receipts export --rescue` saves the rest, `lifebus ledger restore` takes a backup",
     "ledger_format": "name another file, or use the version of lifebus that wrote this one",
     "ledger_file_system": "put it on a local disk: ledger.path in the configuration",

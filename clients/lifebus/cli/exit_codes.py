@@ -54,6 +54,9 @@ _BY_CODE: Final = {
     "ledger_failed": ExitCode.IO,
     "ledger_damaged": ExitCode.IO,
     "row_damaged": ExitCode.IO,
+    "log_broken": ExitCode.IO,
+    "dump_broken": ExitCode.IO,
+    "state_damaged": ExitCode.IO,
     "ledger_format": ExitCode.IO,
 }
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from lifebus_admin.ledger_files.checks import check_file
+from lifebus_admin.ledger_files.checks import check_file, require_whole
 from lifebus_admin.ledger_files.files import held_ledger, ledger_file, new_file, regular_file, unfinished_file
 from lifebus_admin.ledger_files.info import LedgerInfo, read_info
 from lifebus_broker.atomic_files import sync_directory
@@ -34,13 +34,15 @@ def back_up(settings: Settings, target: Path) -> LedgerInfo:
         OSError: the copy cannot be written.
     """
     path = regular_file(ledger_file(settings))
+    refusal = f"the ledger {path} is damaged; nothing was backed up"
+    require_whole(path, refusal)
     with new_file(target) as unfinished:
         with user_errors(path):
             # beside a running broker: only a reader's snapshot is taken of its file
             copy_ledger(path, unfinished)
             bring_up_to_date(unfinished)
         # checked before it gets its name: a backup that exists can be restored
-        _require_sound(unfinished, f"the ledger {path} is damaged; nothing was backed up")
+        _require_sound(unfinished, refusal)
         return read_info(unfinished, name=target)
 
 

@@ -10,6 +10,7 @@ from lifebus_admin.ledger_files.files import ledger_file, regular_file
 from lifebus_admin.ledger_files.info import read_info
 from lifebus_broker.ledger.sqlite.checks.verify import verify
 from lifebus_broker.ledger.sqlite.errors import user_errors
+from lifebus_broker.ledger.sqlite.format import FORMAT
 from lifebus_broker.ledger.sqlite.reader import Reader
 from lifebus_broker.ledger.sqlite.transfer.exporter import SqliteExport
 from lifebus_broker.snapshots.compactions.registry import CompactionRegistry
@@ -68,7 +69,8 @@ def check_file(path: Path, state_dir: Path | None = None, progress: Progress | N
         snapshots, refused = ([], []) if files is None else files.all()
         proof = LogProof(log, snapshots, None if files is None else files.supplement)
         proof.run(lambda done, total: progress("fold", done, total))
-        faults += proof.faults
+        # where a row is wrong the fold cannot go on from it: the row is the finding
+        faults += [fault for fault in proof.faults if not (faults and fault.startswith("fold: "))]
         faults += [f"snapshot file {one.name}: {one.why}" for one in refused]
         if not proof.faults:
             # only a log that holds: of a broken one every head would differ
@@ -79,6 +81,18 @@ def check_file(path: Path, state_dir: Path | None = None, progress: Progress | N
                 progress("compactions", 0, 0)
                 faults += _check_compactions(state_dir, log)
     return faults[:_MOST]
+
+
+def require_whole(path: Path, refusal: str) -> None:
+    """Make sure that a file is a ledger and holds what was acknowledged last, which no copy of it can tell.
+
+    Raises:
+        LifebusError: it does not; the text begins with `refusal`.
+    """
+    # an older format has no watermark, and is checked once its copy is up to date
+    faults = _check_rows(path, 1) if read_info(path).format == FORMAT else []
+    if faults:
+        raise LifebusError("\n".join((refusal, *faults)), code="ledger_damaged")
 
 
 def _check_rows(path: Path, tail: int | None = None) -> list[str]:

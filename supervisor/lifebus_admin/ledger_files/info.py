@@ -66,6 +66,10 @@ class LedgerInfo(Struct, frozen=True, kw_only=True):
     snapshots: int = 0
 
 
+_LATEST: Final = 2**40
+"""No receipt is from so late a second, which no calendar can show."""
+
+
 def read_info(path: Path, *, beside: Path | None = None, name: Path | None = None) -> LedgerInfo:
     """Return what a ledger file holds; nothing is written.
 
@@ -122,12 +126,17 @@ def _read(execute: Execute, names: set[str], sizes: list[int]) -> LedgerInfo:
 
 def _edge(execute: Execute, statement: str, floor: int) -> Edge | None:
     row = execute(statement, (floor,)).fetchone()
-    return None if row is None else Edge(position=row[0], at_epoch_s=row[1])
+    if row is None:
+        return None
+    at = int(row[1])
+    if not 0 <= at < _LATEST:
+        raise ValueError(f"the time of row {row[0]}")
+    return Edge(position=row[0], at_epoch_s=at)
 
 
 def _base(execute: Execute) -> BaseInfo | None:
     row = execute("SELECT position, length(body), hex(sha256) FROM base").fetchone()
-    return None if row is None else BaseInfo(position=row[0], bytes=row[1], sha256=row[2].lower())
+    return None if row is None else BaseInfo(position=row[0], bytes=int(row[1]), sha256=row[2].lower())
 
 
 def _one(execute: Execute, statement: str, *values: int) -> Any:

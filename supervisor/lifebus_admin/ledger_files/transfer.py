@@ -3,16 +3,19 @@
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from lifebus_admin.ledger_files.backup import Replacement, put_in_place
+from lifebus_admin.ledger_files.checks import require_whole
 from lifebus_admin.ledger_files.files import held_ledger, ledger_file, new_file, regular_file, unfinished_file
 from lifebus_admin.ledger_files.info import read_info
 from lifebus_broker.exports.damage import open_export
 from lifebus_broker.exports.jsonl_log import FileSlice, JsonlLog
 from lifebus_broker.exports.lines import End
 from lifebus_broker.exports.writer import write_export
+from lifebus_broker.ledger.sqlite.checks.verify import verify
 from lifebus_broker.ledger.sqlite.errors import user_errors
-from lifebus_broker.ledger.sqlite.transfer.copy import copy_ledger
+from lifebus_broker.ledger.sqlite.transfer.copy import bring_up_to_date, copy_ledger
 from lifebus_broker.ledger.sqlite.transfer.exporter import SqliteExport, finish_pruning
 from lifebus_broker.ledger.sqlite.transfer.importer import build_ledger
 from lifebus_broker.snapshots.archive import LEDGER, is_archive, open_archive
@@ -20,20 +23,25 @@ from lifebus_broker.state.stores import READABLE_BASES, REDUCER_VERSION
 from lifebus_contract import LifebusError
 from lifebus_supervisor.configuration.settings import Settings
 
+_DAMAGED: Final = "the ledger {} is damaged; nothing was exported (`lifebus receipts export --rescue` may help)"
+
 
 @contextmanager
 def export_source(path: Path) -> Generator[SqliteExport]:
     """Yield a private copy of a ledger as of now, to be read; works beside a broker, whose writer never waits.
 
     Raises:
-        LifebusError: the ledger cannot be read.
+        LifebusError: the ledger cannot be read, or is damaged: then no line of it is worth having.
         OSError: there is no room for the copy beside it.
     """
-    regular_file(path)
+    require_whole(path, _DAMAGED.format(path))
     with unfinished_file(path) as copy:
         with user_errors(path):
             # an export takes minutes: a reader open that long would keep the write-ahead log from being reset
             copy_ledger(path, copy)
+            bring_up_to_date(copy)
+            if faults := verify(copy):
+                raise LifebusError("\n".join((_DAMAGED.format(path), *faults)), code="ledger_damaged")
             finish_pruning(copy)
         with SqliteExport(copy) as source:
             yield source

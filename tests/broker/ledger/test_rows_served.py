@@ -10,6 +10,7 @@ import pytest
 
 from lifebus_broker.ledger.sqlite import file as sqlite_file
 from lifebus_broker.ledger.sqlite.checks.sound_rows import DamagedRow
+from lifebus_broker.ledger.sqlite.checks.verify import verify
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.ports import DamagedReceipt, Query
 from lifebus_contract import InternalError, LifecycleEvent, ReceiptStatus
@@ -165,6 +166,14 @@ async def test_what_is_in_no_link_hides_no_row(path: Path, query: dict[str, Any]
         served, refused = await read_on(ledger, query)
         assert (list(served), refused) == (wanted, []), name
         await ledger.aclose()
+
+
+async def test_verification_names_a_damaged_row_once_and_nothing_that_follows_from_it(path: Path) -> None:
+    await fill(path)
+    for name, statement in {**ALTERED, **UNSEEN}.items():
+        if not name.startswith(("marks", "a second")):
+            found = verify(altered(path, name, statement))
+            assert [finding.partition(":")[0] for finding in found] == [f"row {BAD}"], (name, found)
 
 
 async def test_a_page_ends_before_the_damage_and_says_so_at_once(path: Path) -> None:

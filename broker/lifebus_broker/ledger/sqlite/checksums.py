@@ -19,8 +19,11 @@ def guarded(key: str, digest: bytes, position: int) -> bytes:
     return digest + crc32(_ENCODE((key, digest, position))).to_bytes(_BYTES)
 
 
-def unguarded(key: str, stored: bytes, position: int) -> bytes | None:
+def unguarded(key: str, stored: object, position: object) -> bytes | None:
     """Return the digest that was stored for a key, None when key, digest or position are not what was written."""
+    # of another storage class: whoever changed it did not write it
+    if not isinstance(stored, bytes) or not isinstance(position, int):
+        return None
     # position and key count as well: a swapped pair of rows must not pass
     digest = stored[:-_BYTES]
     return digest if guarded(key, digest, position) == stored else None

@@ -6,15 +6,16 @@ from pathlib import Path
 
 import apsw
 
+from lifebus_broker.ledger.sqlite.schema import MISREAD
 from lifebus_contract import BrokerBusy, LifebusError
 
 
 @contextmanager
 def user_errors(path: Path) -> Generator[None]:
-    """Turn every error of SQLite inside the block into one that says what to do.
+    """Turn every error of SQLite inside the block, and every value of a wrong kind, into one that says what to do.
 
     Raises:
-        LifebusError: in place of every `apsw.Error`.
+        LifebusError: in place of every `apsw.Error` and of all that reading a damaged file may raise.
     """
     try:
         yield
@@ -29,6 +30,8 @@ def user_errors(path: Path) -> Generator[None]:
     except apsw.Error as fault:
         detail = f"{path}: it is damaged or no ledger: {type(fault).__name__}: {str(fault)[:200]}"
         raise LifebusError(detail, code="ledger_damaged") from fault
+    except MISREAD as fault:
+        raise _misread(path, fault) from fault
 
 
 @contextmanager
@@ -36,12 +39,20 @@ def read_errors(path: Path) -> Generator[None]:
     """Turn every error of SQLite inside the block, which only reads, into one that says that the file is unreadable.
 
     Raises:
-        LifebusError: in place of every `apsw.Error`.
+        LifebusError: in place of every `apsw.Error` and of all that reading a damaged file may raise.
     """
     try:
         yield
     except apsw.Error as fault:
         raise unreadable(path, str(fault)) from fault
+    except MISREAD as fault:
+        raise _misread(path, fault) from fault
+
+
+def _misread(path: Path, fault: BaseException) -> LifebusError:
+    """Return the error about a file in which a value is not of the kind that was written."""
+    detail = f"{path}: it is damaged: a value in it is not of its kind ({type(fault).__name__}: {str(fault)[:160]})"
+    return LifebusError(detail, code="ledger_damaged")
 
 
 def unreadable(path: Path, why: str) -> LifebusError:

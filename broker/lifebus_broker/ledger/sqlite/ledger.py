@@ -294,7 +294,8 @@ class SqliteLedger:
         """Run a query in a worker thread; an error of the file ends the ledger."""
         try:
             return await anyio.to_thread.run_sync(work, *arguments, limiter=limiter)
-        except UNTRUSTED as fault:
+        # a value that is not of its kind stands in the tables beside the rows, which the writer goes by as well
+        except (*UNTRUSTED, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as fault:
             self._on_failed(fault)
             raise InternalError(f"the ledger cannot be read: {type(fault).__name__}", code="ledger_failed") from fault
         except apsw.Error as fault:

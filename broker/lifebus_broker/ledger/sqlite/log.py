@@ -187,6 +187,8 @@ class SqliteLog:
 
     def _line(self, row: Any, key: str | None, found: dict[str, tuple[bytes, int]]) -> LogLine:
         position, link, receipt = row
+        if not isinstance(link, bytes) or not isinstance(receipt, bytes):
+            raise self._damaged(f"row {position}: does not hold a receipt")
         if key is None:
             return LogLine(position, None, link.hex(), receipt)
         stored, at = found.get(key, (b"", 0))

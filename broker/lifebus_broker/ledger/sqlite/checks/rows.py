@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import apsw
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from lifebus_broker.ledger.batching import emitter_key_of, frames_text, key_of, state_from
 from lifebus_broker.ledger.sqlite.checksums import unguarded
@@ -62,6 +62,15 @@ class _Seen(Struct, frozen=True):
     sequence: int = 0
     link: bytes = NO_LINK
     state: HeadState = INITIAL
+    computed: bytes | None = None
+    """The link that the row should have, where it has another: the next row may continue either."""
+
+
+def _as_written(row: _Row) -> _Seen:
+    """Return what the next row continues where this one cannot be folded: what its own columns say."""
+    return _Seen(
+        row.position, row.sequence or 0, row.link, state_from(row.ended, row.open_frames, row.harness_sequence)
+    )
 
 
 class RowsCheck:
@@ -74,6 +83,10 @@ class RowsCheck:
         self._wrong: list[str] = []
         self._seen: dict[int, _Seen] = {}
         self._second: int | None = None
+        # what continues one of these cannot be compared, and a damaged row is one finding
+        self._missing: list[tuple[int, int]] = []
+        self._aside: set[int] = set()
+        self._foreign: set[int] = set()
         self._floor = self._first_pruned = self._pointed = self._head = 0
         self._pointers: dict[int, int] = {}
         self._newest: dict[int, int] = {}
@@ -140,9 +153,15 @@ class RowsCheck:
                 row = _Row(*values)
                 if row.position != following:
                     self._note(following, "is missing")
+                    self._missing.append((following, row.position - 1))
                 # from the row found, so that one missing range is one finding
                 following = row.position + 1
                 self._check_safely(row)
+        except UnicodeDecodeError:
+            # one row holds it, and those behind it can be read
+            self._note(following, "holds text that is none")
+            self._aside.add(following)
+            return following + 1
         except MISREAD as fault:
             self._note(following, f"cannot be read ({type(fault).__name__}: {str(fault)[:160]})")
             # where a page cannot be read, SQLite gives no row behind it either: the pass ends here
@@ -156,37 +175,70 @@ class RowsCheck:
             # a link of the wrong type would only fail at the next row, and be reported there
             link_after(row.link, row.receipt)
         except (msgspec.DecodeError, UnicodeError, TypeError):
-            self._note(row.position, "does not hold a receipt")
+            self._set_aside(row, "does not hold a receipt")
             return
         try:
             self._check(row, receipt)
         except MISREAD as fault:
-            self._note(row.position, f"what belongs to it cannot be read ({type(fault).__name__})")
+            self._set_aside(row, f"what belongs to it cannot be read ({type(fault).__name__})")
+
+    def _set_aside(self, row: _Row, what: str) -> None:
+        """Note a row that the next one of its stream cannot be compared with."""
+        self._note(row.position, what)
+        self._aside.add(row.position)
+
+    def _is_unusable(self, position: object) -> bool:
+        """Whether a row is missing, or was set aside: what leads to it is not wrong for that."""
+        if not isinstance(position, int):
+            return False
+        return position in self._aside or any(first <= position <= last for first, last in self._missing)
 
     def _check(self, row: _Row, receipt: Receipt) -> None:
-        """Compare one row with its receipt and with the row before it in its stream."""
-        before = self._seen.get(row.stream) or self._before(row)
+        """Compare one row with its receipt and with the row before it in its stream; the first difference counts."""
         session = receipt.harness_session_id
-        sequence = sequence_after(before.sequence, session)
-        claimed = sequence if self._numbered else None
-        state = next_head(before.state, receipt.event, receipt.telemetry_summary)
-        link = link_after(before.link, row.receipt)
-        self._compare(row, "link (hash chain)", row.link, link)
-        self._compare(row, "previous position", row.previous, before.position)
-        self._compare(row, "sequence", (row.sequence, receipt.sequence), (sequence, claimed))
-        self._compare(row, "stream", (row.adapter_id, row.session), (receipt.adapter_id, session or ""))
+        if (row.adapter_id, row.session) != (receipt.adapter_id, session or ""):
+            # of a stream whose name was changed, every row would be a finding
+            if row.stream in self._foreign:
+                self._aside.add(row.position)
+            else:
+                self._foreign.add(row.stream)
+                self._set_aside(row, "stream does not match")
+            return
         columns = (receipt.at_epoch_s, receipt.event, receipt.status)
-        self._compare(row, "search columns", (row.at_epoch_s, row.event, row.status), columns)
-        folded = (state.ended, frames_text(state), state.harness_sequence)
-        self._compare(row, "head", (row.ended, row.open_frames, row.harness_sequence), folded)
+        wrong = None if (row.at_epoch_s, row.event, row.status) == columns else "search columns"
+        if self._is_unusable(row.previous):
+            seen = _as_written(row)
+        else:
+            seen, differs = self._continued(row, receipt)
+            wrong = differs or wrong
         # keys, marks and seconds of pruned rows go before the rows themselves
-        if row.position > self._floor:
-            for what in self._lacks(row, receipt):
-                self._note(row.position, f"{what} does not match")
-        self._seen[row.stream] = _Seen(row.position, sequence or 0, row.link, state)
+        if wrong is None and row.position > self._floor:
+            wrong = next(self._lacks(row, receipt), None)
+        if wrong is not None:
+            self._note(row.position, f"{wrong} does not match")
+        self._seen[row.stream] = seen
         # pointers lag behind the rows: only those up to `pointed` must be right
         if row.position <= self._pointed:
             self._newest[row.stream] = row.position
+
+    def _continued(self, row: _Row, receipt: Receipt) -> tuple[_Seen, str | None]:
+        """Return what the next row continues, and the first thing in which this one does not continue its own."""
+        before = self._seen.get(row.stream) or self._before(row)
+        sequence = sequence_after(before.sequence, receipt.harness_session_id)
+        claimed = sequence if self._numbered else None
+        state = next_head(before.state, receipt.event, receipt.telemetry_summary)
+        link = link_after(before.link, row.receipt)
+        if row.link != link and (before.computed is None or row.link != link_after(before.computed, row.receipt)):
+            # the receipt is what is wrong, or the link: the next row shows which, and the columns stand for the state
+            return structs.replace(_as_written(row), computed=link), "link (hash chain)"
+        folded = (state.ended, frames_text(state), state.harness_sequence)
+        pairs: tuple[tuple[str, object, object], ...] = (
+            ("previous position", row.previous, before.position),
+            ("sequence", (row.sequence, receipt.sequence), (sequence, claimed)),
+            ("head", (row.ended, row.open_frames, row.harness_sequence), folded),
+        )
+        wrong = next((what for what, stored, expected in pairs if stored != expected), None)
+        return _Seen(row.position, sequence or 0, row.link, state), wrong
 
     def _lacks(self, row: _Row, receipt: Receipt) -> Iterator[str]:
         """Yield what of the tables beside the rows does not lead to this one."""
@@ -203,7 +255,8 @@ class RowsCheck:
                 yield "mark"
         if receipt.at_epoch_s > (self._second or 0):
             self._second = receipt.at_epoch_s
-            if self._one("SELECT position FROM seconds WHERE second = ?", receipt.at_epoch_s) != row.position:
+            first = self._one("SELECT position FROM seconds WHERE second = ?", receipt.at_epoch_s)
+            if first != row.position and not self._is_unusable(first):
                 yield "the index by time"
 
     def _is_known(self, emitter_key: str, position: int) -> bool:
@@ -227,10 +280,6 @@ class RowsCheck:
             return _Seen()
         position, sequence, link, *state = found
         return _Seen(position, sequence or 0, link, state_from(*state))
-
-    def _compare(self, row: _Row, what: str, stored: Any, expected: Any) -> None:
-        if stored != expected:
-            self._note(row.position, f"{what} does not match")
 
     def _note(self, position: int, what: str) -> None:
         self._wrong.append(f"row {position}: {what}")
