@@ -23,6 +23,8 @@ from lifebus_contract.fields import MAX_INTEGER
 
 _PREFIX: Final = "signal/"
 _OBSERVED: Final = "observed"
+_DELETED: Final = "purged/"
+"""Before the name of a deleted thread: a stream whose last record says up to which number it was deleted."""
 _CHECK_BYTES: Final = 1_048_576
 _SUMMARY_RECORDS: Final = 512
 _SLICE_BYTES: Final = 262_144
@@ -57,7 +59,7 @@ class StoredSignal(Struct, frozen=True):
 
 
 class SignalSlice(Struct, frozen=True, kw_only=True):
-    """Signals of one thread in order, as `ports.Page` holds receipts."""
+    """Signals of one thread in order, as `ports.Page` holds receipts; `deleted` says why they are gone."""
 
     signals: tuple[StoredSignal, ...]
     next: int
@@ -65,6 +67,7 @@ class SignalSlice(Struct, frozen=True, kw_only=True):
     floor: int
     complete: bool
     snapshot_required: bool = False
+    deleted: bool = False
 
 
 class ThreadTip(Struct, frozen=True):
@@ -149,7 +152,13 @@ class SignalLog:
         page = await self._journal.read(_stream_of(adapter_id, thread), after, limit, _SLICE_BYTES)
         if after < page.floor:
             return SignalSlice(
-                signals=(), next=page.floor, head=page.head, floor=page.floor, complete=False, snapshot_required=True
+                signals=(),
+                next=page.floor,
+                head=page.head,
+                floor=page.floor,
+                complete=False,
+                snapshot_required=True,
+                deleted=after < await self._deleted_through(adapter_id, thread),
             )
         signals = tuple(_stored(record) for record in page.records)
         # A page may be cut short by its bytes; only a complete one reaches the head.
@@ -164,13 +173,22 @@ class SignalLog:
         return [ThreadTip(stream.stream[len(_stream_of(adapter_id)) :], stream.head, stream.floor) for stream in wanted]
 
     async def forget(self, adapter_id: str, thread: str) -> None:
-        """Drop everything of a thread; its sequence goes on where it was.
+        """Drop everything of a deleted thread, and remember that it was; its sequence goes on where it was.
 
         Raises:
             LifebusError: the journal takes no writes now.
         """
+        stream = _stream_of(adapter_id, thread)
         for tip in await self.threads(adapter_id, thread):
-            await self._drop(_stream_of(adapter_id, thread), MAX_INTEGER, tip.floor)
+            # First the mark: where the drop does not come after it, the batch comes again, and with it this.
+            if tip.head > await self._deleted_through(adapter_id, thread):
+                await self._write([NewRecord(_mark_of(stream), msgspec.msgpack.encode(tip.head))])
+            await self._drop(stream, MAX_INTEGER, tip.floor)
+
+    async def _deleted_through(self, adapter_id: str, thread: str) -> int:
+        """Return up to which number a thread was deleted, 0 where it was not."""
+        page = await self._journal.read(_mark_of(_stream_of(adapter_id, thread)))
+        return max((msgspec.msgpack.decode(record.body, type=int) for record in page.records), default=0)
 
     def take_changed(self) -> dict[tuple[str, str], int]:
         """Return the newest sequence of each (adapter, thread) that changed since the last call."""
@@ -235,7 +253,7 @@ class SignalLog:
             if not written.done():
                 written.set_result(None)
             # Also when the caller was cancelled: what is durable is published.
-            self._publish([record for record in result if record.stream != _OBSERVED])
+            self._publish([record for record in result if record.stream.startswith(_PREFIX)])
 
         refusal = self._journal.append(records, done)
         if refusal is not None:
@@ -268,6 +286,10 @@ class SignalLog:
 
 def _stream_of(adapter_id: str, thread: str = "") -> str:
     return f"{_PREFIX}{quote(adapter_id, safe='')}/{thread}"
+
+
+def _mark_of(stream: str) -> str:
+    return _DELETED + stream.removeprefix(_PREFIX)
 
 
 def _read_stream(stream: str) -> tuple[str, str]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lifebus._internal.view import Gap, NumberedView, Position
 from lifebus_contract import InvalidRequest
@@ -129,7 +130,10 @@ class ThreadViews:
         if page.epoch != state.view.epoch:
             state.last = page.head
             self._doubts += page.epoch != self._epoch
-        items = self._items(state, state.view.fill(page))
+        filled = state.view.fill(page)
+        if page.deleted:
+            filled = [replace(one, reason="deleted") if isinstance(one, Gap) else one for one in filled]
+        items = self._items(state, filled)
         del self._behind[topic]
         self._note(topic, state)
         return items

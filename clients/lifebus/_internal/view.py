@@ -47,14 +47,14 @@ class Gap(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `after` is the last position it had, `until` the last lost one (None when the history itself is another one).
     `state_at` is the position of the state that stands for what is lost, where there is one: `state()` of whatever
     gave this gap returns it, and goes on after it.
-    `reason` is ``pruned`` (the ledger keeps less), ``epoch_changed`` (another history) or ``hole`` (the ledger itself
-    lacks receipts).  `thread` names whose signals are lost, and is None where receipts are.
+    `reason` is ``pruned`` (the ledger keeps less), ``deleted`` (the thread was), ``epoch_changed`` (another history) or
+    ``hole`` (the ledger itself lacks receipts).  `thread` names whose signals are lost, and is None where receipts are.
     """
 
     epoch: str
     after: int
     until: int | None
-    reason: Literal["pruned", "epoch_changed", "hole"]
+    reason: Literal["pruned", "deleted", "epoch_changed", "hole"]
     thread: str | None = None
     state_at: int | None = None
 

@@ -132,6 +132,7 @@ class ObservationVerbs:
             floor=found.floor,
             complete=found.complete,
             snapshot_required=found.snapshot_required,
+            deleted=found.deleted,
         )
 
     async def _threads(self, _: Call, body: ThreadsQuery) -> ThreadHeads:

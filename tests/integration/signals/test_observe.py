@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
+import lifebus
+from lifebus import Gap
 from lifebus_contract import BrokerBusy, InvalidRequest, LifebusError
 from lifebus_supervisor.api.observations import LifecycleObservation
 from lifebus_supervisor.daemon.composition import Daemon
@@ -141,6 +143,26 @@ async def test_the_signals_of_a_deleted_thread_are_dropped() -> None:
         assert [await sequences(daemon, thread) for thread in ("t1", "t2")] == [[], [1]]
         (tip,) = await daemon.signals.threads("codex", "t1")
         assert (tip.head, tip.floor) == (3, 3)
+
+
+async def test_a_reader_that_comes_after_a_deletion_is_told_so_also_by_the_next_broker() -> None:
+    with short_directory() as directory:
+        async with running_bus(directory=directory) as daemon, connected(daemon) as bus:
+            observer = Observer(bus)
+            await observer.observe(signal("t1"), signal("t2"), signal("t1"))
+            await observer.observe(signal("t1", event="app_server.thread.deleted"))
+            assert await gaps_of(bus) == [
+                Gap(epoch=daemon.signals.epoch, after=0, until=3, reason="deleted", thread="t1")
+            ]
+        async with running_bus(directory=directory) as daemon, connected(daemon) as bus:
+            assert await gaps_of(bus) == [
+                Gap(epoch=daemon.signals.epoch, after=0, until=3, reason="deleted", thread="t1")
+            ]
+            assert daemon.observations.counters()["signals_stored"] == 0
+
+
+async def gaps_of(bus: lifebus.Bus) -> list[Gap]:
+    return [one async for one in bus.signals(since="start", until_head=True) if isinstance(one, Gap)]
 
 
 async def test_a_deletion_that_a_broker_could_not_finish_is_finished_when_it_comes_again(

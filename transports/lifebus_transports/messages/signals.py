@@ -121,7 +121,8 @@ class WireSignal(Struct, frozen=True, array_like=True):
 class SignalPage(Document, frozen=True, kw_only=True):
     """The answer to `signals`: complete up to `next`, or `snapshot_required`; never silently partial (docs/signals.md).
 
-    `floor` is the last sequence of the thread that is no longer kept.
+    `floor` is the last sequence of the thread that is no longer kept; `deleted` says that what is gone was deleted with
+    its thread, and not dropped for want of room.
     """
 
     epoch: str
@@ -131,6 +132,7 @@ class SignalPage(Document, frozen=True, kw_only=True):
     floor: int
     complete: bool
     snapshot_required: bool = False
+    deleted: bool = False
 
 
 class ThreadsQuery(Document, frozen=True, kw_only=True, omit_defaults=True):
