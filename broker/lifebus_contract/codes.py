@@ -205,6 +205,7 @@ _FILES: Final[_Codes] = {
     "directory_mode": ErrorCode(_OPERATOR, "others may enter a directory that has to be private"),
     "directory_owner": ErrorCode(_OPERATOR, "a directory belongs to another user"),
     "directory_unusable": ErrorCode(_OPERATOR, "a directory cannot be made or opened"),
+    "foreign_file": ErrorCode(_OPERATOR, "a file that we rely on is another user's, or others may write to it"),
     "lock_not_held": ErrorCode(_INTERNAL, "the lock of a directory is not held"),
     "not_a_socket": ErrorCode(_OPERATOR, "something that is no socket is in a socket's place"),
     "socket_path_too_long": ErrorCode(_OPERATOR, "a directory's path is too long for a socket"),

@@ -17,7 +17,8 @@ from lifebus_broker.ledger.sqlite.checks.scrub import scrub
 from lifebus_broker.ledger.sqlite.errors import read_errors
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.ledger.sqlite.log import SqliteLog
-from lifebus_broker.ledger.sqlite.transfer.swap import settle_files
+from lifebus_broker.ledger.sqlite.transfer.swap import files_of, next_path, settle_files
+from lifebus_broker.ledger.sqlite.watermark import watermark_path
 from lifebus_broker.ports import Ledger, StoredReceipt
 from lifebus_contract import LifebusError
 
@@ -120,6 +121,17 @@ def ledger_file(location: LedgerLocation, lacking: str = "no file") -> Path:
     if location.file is None:
         raise LifebusError(f"the ledger is not kept: there is {lacking}", code="configuration")
     return location.file.resolve()  # what replaces it must not replace a link to it
+
+
+def files_of_ledger(location: LedgerLocation) -> tuple[Path, ...]:
+    """Return every path at which a ledger has a file, or may have one; none where it is not kept.
+
+    The first is the path that the settings name, the others lie where links lead.
+    """
+    if location.file is None:
+        return ()
+    real = location.file.resolve()
+    return (location.file, *files_of(real), watermark_path(real), next_path(real))
 
 
 def _make_directory(scratch: Path | None) -> Path:

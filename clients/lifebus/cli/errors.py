@@ -28,6 +28,7 @@ _PREPARED: Final = frozenset(
 _NEXT: Final = {
     "no_broker": "`lifebus doctor` says more",
     "no_stream": "`lifebus doctor` says more",
+    "foreign_file": "put that right, or name another file: `lifebus config show --origin` shows where it comes from",
     "foreign_broker": "name a directory of your own: LIFEBUS_RUNTIME_DIR; `lifebus doctor` says more",
     "unreadable_answer": "see that broker and command are of one version: `lifebus version`, `lifebus status`",
     "closed": "`lifebus status` shows whether the broker is up; it is safe to try again",

@@ -47,6 +47,7 @@ _BY_CODE: Final = {
     "directory_mode": ExitCode.CONFIGURATION,
     "directory_unusable": ExitCode.CONFIGURATION,
     "foreign_broker": ExitCode.CONFIGURATION,
+    "foreign_file": ExitCode.CONFIGURATION,
     "ledger_file_system": ExitCode.CONFIGURATION,
     "not_a_socket": ExitCode.CONFIGURATION,
     "already_running": ExitCode.UNAVAILABLE,

@@ -11,6 +11,7 @@ from lifebus_broker.ledger.sqlite.errors import unreadable
 from lifebus_broker.ledger.sqlite.transfer.copy import is_in_use
 from lifebus_broker.ledger.sqlite.transfer.swap import files_of, next_path, settle_files
 from lifebus_contract import BrokerBusy, LifebusError
+from lifebus_supervisor.configuration.ledger_files import check_ledger_files
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_transports.runtime_dir import ensure_private_directory, hold_lock, take_runtime_dir
 
@@ -50,13 +51,14 @@ def held_ledger(settings: Settings) -> Generator[Path]:
     """Hold the lock that a broker would hold, so that the ledger is nobody else's, and yield its path.
 
     Raises:
-        LifebusError: a broker runs, or somebody else has the file open; the text says what to do.
+        LifebusError: a broker runs, somebody else has the file open, or it is another user's; the text says what to do.
     """
     path = ledger_file(settings)
     with ExitStack() as locks:
         try:
             locks.enter_context(take_runtime_dir(settings.runtime_dir))
             ensure_private_directory(settings.state_dir)
+            check_ledger_files(settings)
             # in the broker's own order, so that the two cannot wait for each other
             for lock in settings.writer_locks:
                 locks.enter_context(hold_lock(lock))

@@ -1,5 +1,6 @@
 """The configuration file as a flat list of dotted keys, each with its line."""
 
+import os
 import re
 import tomllib
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from typing import Any, Final, cast
 from msgspec import Struct
 
 from lifebus_contract import FailureClass, LifebusError
+from lifebus_transports.ownership import check_parents, foreign_file
 
 _MAX_BYTES: Final = 1_048_576
 _TABLE: Final = re.compile(r"^\s*\[\[?\s*([A-Za-z0-9_.\-\"' ]+?)\s*\]")
@@ -40,15 +42,12 @@ class FileValue(Struct, frozen=True, kw_only=True):
 def read_file(path: Path) -> list[FileValue]:
     """Return what the file says, in its order; tables inside of tables stay values.
 
+    It names commands that are run, so it is ours or root's, and nobody else may write to it or exchange it.
+
     Raises:
-        ConfigurationError: unreadable, too large, or not TOML; the text names the line.
+        ConfigurationError: unreadable, another user's, too large, or not TOML; the text names the line.
     """
-    try:
-        with path.open("rb") as stream:
-            # One byte more than allowed, to tell a file at the limit from one beyond it.
-            raw = stream.read(_MAX_BYTES + 1)
-    except OSError as fault:
-        raise ConfigurationError([f"{path}: cannot be read: {fault.strerror}"]) from fault
+    raw = _contents(path)
     if len(raw) > _MAX_BYTES:
         raise ConfigurationError([f"{path}: larger than {_MAX_BYTES} bytes"])
     try:
@@ -62,6 +61,28 @@ def read_file(path: Path) -> list[FileValue]:
         FileValue(key=key, value=value, line=lines.get(key), lines=tuple(tables.get(key, ())))
         for key, value in _flat(data)
     ]
+
+
+def _contents(path: Path) -> bytes:
+    """Return what a file holds, once it is proved to be of our own or of root's."""
+    if str(path) == os.devnull:  # a usual way to say that there is none
+        return b""
+    try:
+        check_parents(path)
+        # To open a pipe would wait for its other end.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except LifebusError as fault:
+        raise ConfigurationError([f"{path}: not read: {fault.detail}"]) from fault
+    except OSError as fault:
+        raise ConfigurationError([f"{path}: cannot be read: {fault.strerror}"]) from fault
+    with os.fdopen(descriptor, "rb") as stream:
+        if wrong := foreign_file(path, os.fstat(descriptor), of_root=True):
+            raise ConfigurationError([f"{path}: not read: {wrong}"])
+        try:
+            # One byte more than allowed, to tell a file at the limit from one beyond it.
+            return stream.read(_MAX_BYTES + 1)
+        except OSError as fault:
+            raise ConfigurationError([f"{path}: cannot be read: {fault.strerror}"]) from fault
 
 
 def _flat(data: dict[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -4,11 +4,14 @@ from contextlib import AsyncExitStack
 from typing import Final
 
 import anyio
+import anyio.to_thread
 
 from lifebus_broker.ledger import factory
 from lifebus_broker.ports import Ledger
 from lifebus_broker.routing.fan_out import Fanout
 from lifebus_broker.signals.log import SignalLog
+from lifebus_contract import LifebusError
+from lifebus_supervisor.configuration.ledger_files import check_ledger_files
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.daemon.halt import Halt
 from lifebus_transports.runtime_dir import ensure_private_directory, hold_lock
@@ -23,9 +26,11 @@ def hold_state(settings: Settings, stack: AsyncExitStack) -> None:
     """Be the only one that writes the state directory and the ledger, whatever runtime directory others use.
 
     Raises:
-        LifebusError: another process holds one of them (`already_running`).
+        LifebusError: another process holds one of them (`already_running`); or one of the ledger's files is another
+            user's.
     """
     ensure_private_directory(settings.state_dir)
+    check_ledger_files(settings)
     # In one fixed order, so that of two brokers that share both exactly one is refused.
     for path in settings.writer_locks:
         stack.enter_context(hold_lock(path))
@@ -35,7 +40,7 @@ async def open_ledger(settings: Settings, fanout: Fanout, halt: Halt) -> Ledger:
     """Return the ledger that the settings name; its commits go to the fan-out, its failure to `halt`.
 
     Raises:
-        LifebusError: the file cannot be opened, or is damaged.
+        LifebusError: the file cannot be opened, is damaged, or belongs to another user.
     """
     ledger = await factory.open_ledger(
         settings.ledger_location,
@@ -44,6 +49,12 @@ async def open_ledger(settings: Settings, fanout: Fanout, halt: Halt) -> Ledger:
         committed=fanout.publish,
         failed=halt.storage_failed,
     )
+    # Once more: in a sticky directory somebody may have been faster with a file that was not there before.
+    try:
+        await anyio.to_thread.run_sync(check_ledger_files, settings)
+    except LifebusError:
+        await close_ledger(ledger)
+        raise
     ledger.bound(keep=settings.retention.keep_mb * _MIB, spare=settings.retention.spare_mb * _MIB)
     return ledger
 

@@ -39,6 +39,11 @@ async def serves(broker: BrokerProcess) -> None:
         assert (await bus.verify()).faults == ()
 
 
+async def counter(broker: BrokerProcess, name: str) -> int:
+    async with lifebus.connect(runtime_dir=broker.runtime_dir) as bus:
+        return (await bus.status()).counters[name]
+
+
 async def test_without_descriptors_those_who_are_there_are_served_and_afterwards_everybody() -> None:
     memory: list[int] = []
     with short_directory() as directory:
@@ -56,6 +61,7 @@ async def test_without_descriptors_those_who_are_there_are_served_and_afterwards
                     await traffic.goes_on()
                     memory.append(broker.memory)
             await serves(broker)
+            assert await counter(broker, "hook_starved") >= 1
             run = await anyio.to_thread.run_sync(HookBox(directory).run, HOOK)
             assert (run.code, run.stderr) == (0, b"")
             assert "hook_starved" in broker.log

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -78,8 +78,7 @@ def open_writer(path: Path, *, durability: Durability = "full", vfs: str | None 
         apsw.Error: the file cannot be opened or is not a database.
     """
     if vfs is None and not path.exists():
-        # before SQLite opens it, which would give it the mode that the umask allows
-        os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+        _create(path)
     connection = apsw.Connection(str(path), vfs=vfs, statementcachesize=64)
     return _prepared(
         connection,
@@ -95,6 +94,20 @@ def open_writer(path: Path, *, durability: Durability = "full", vfs: str | None 
         "trusted_schema = OFF",
         new=(f"page_size = {_PAGE_BYTES}", "auto_vacuum = INCREMENTAL"),
     )
+
+
+def _create(path: Path) -> None:
+    """Create an empty file, private whatever the umask; its log and its index get the mode that it has.
+
+    Before SQLite opens it, which would give it the mode that the umask allows.
+    """
+    # A file that somebody made just now is not touched; whose it is, is checked by those who open ledgers.
+    with suppress(FileExistsError):
+        descriptor = os.open(os.path.realpath(path), os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        try:
+            os.fchmod(descriptor, 0o600)
+        finally:
+            os.close(descriptor)
 
 
 def open_reader(path: Path, *, vfs: str | None = None) -> apsw.Connection:

@@ -138,14 +138,19 @@ def _settings(settings: "Settings") -> CheckResult:
 
 def _state_directory(settings: "Settings") -> CheckResult:
     from lifebus_admin.inspection import short_of_room  # noqa: PLC0415
+    from lifebus_transports.ownership import check_parents  # noqa: PLC0415
+    from lifebus_transports.runtime_dir import open_private_directory  # noqa: PLC0415
 
     path = settings.state_dir
+    check_parents(path)
     if not path.exists():
         return CheckResult(check="state", state="ok", evidence=f"{path} will be made at the first start")
     free = shutil.disk_usage(path).free
     evidence = f"{path}, {free // 1024**2} MiB free"
     if not os.access(path, os.W_OK | os.X_OK):
         return CheckResult(check="state", state="bad", evidence=f"{path} cannot be written", fix=f"chmod u+rwx {path}")
+    # Opening applies the broker's own checks of owner and mode.
+    os.close(open_private_directory(path))
     if lack := short_of_room(settings):
         fix = "make room: nothing is recorded, and hook calls are lost; the broker goes on by itself"
         return CheckResult(check="state", state="bad", evidence=lack, fix=fix)
@@ -157,11 +162,13 @@ def _state_directory(settings: "Settings") -> CheckResult:
 
 
 def _runtime_directory(settings: "Settings") -> CheckResult:
+    from lifebus_transports.ownership import check_parents  # noqa: PLC0415
     from lifebus_transports.runtime_dir import check_socket_path, open_private_directory  # noqa: PLC0415
 
     path = settings.runtime_dir
     for name in _SOCKETS:
         check_socket_path(path / name)
+    check_parents(path)
     if not path.exists():
         return CheckResult(check="runtime", state="ok", evidence=f"{path} will be made at the first start")
     # Opening applies the broker's own checks of owner and mode.
@@ -267,6 +274,9 @@ def _ledger(settings: "Settings") -> CheckResult:
     if path is None:
         fix = 'set ledger.backend to "sqlite" to keep receipts'
         return CheckResult(check="ledger", state="warn", evidence="in memory: nothing is kept", fix=fix)
+    from lifebus_supervisor.configuration.ledger_files import check_ledger_files  # noqa: PLC0415
+
+    check_ledger_files(settings)
     if not path.exists():
         return CheckResult(check="ledger", state="ok", evidence=f"{path} will be made at the first start")
     # what a running broker came upon lies mostly further back than what is verified here
