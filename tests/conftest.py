@@ -6,6 +6,7 @@ Tests say with `record_property` what they have reached, and the summary shows i
 import gc
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -75,6 +76,17 @@ def pytest_collection_finish() -> None:
     """Keep the collected tests and their modules out of every later garbage collection: they live to the end."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Under `make torture`, say at once what a test did and found: a run of hours may be ended before its summary."""
+    if not TORTURE or "PYTEST_XDIST_WORKER" in os.environ or (report.when != "call" and report.passed):
+        return
+    reached = "".join(f", {name} {value}" for name, value in report.user_properties)
+    sys.stderr.write(f"\n{report.nodeid}: {report.outcome} after {report.duration:.0f} s{reached}\n")
+    if report.failed:
+        sys.stderr.write(f"{report.longreprtext}\n")
+    sys.stderr.flush()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
