@@ -59,6 +59,20 @@ def test_a_stream_that_was_linked_anew_is_named_with_the_first_changed_position(
     assert f"of the stream {name[0]}/{'receipts without a session' if name[1] is None else name[1]}" in failed["reason"]
 
 
+def test_a_snapshot_that_is_kept_elsewhere_has_its_own_supplement(saved: Shell, tmp_path: Path) -> None:
+    shutil.copytree(saved.directory / "state/snapshots", tmp_path / "elsewhere")
+    (kept,) = (tmp_path / "elsewhere").glob("*.json")
+    for supplement in (saved.directory / "state/snapshots").glob("*.supplement"):
+        supplement.unlink()
+    stream = max(streams_of(ledger_of(saved)).values(), key=len)
+    relink_rows(ledger_of(saved), stream, stream[3])
+
+    ran = saved.call("boot", "--check", "--json", str(kept))
+
+    assert (ran.code, ran.json["failed"]["position"]) == (1, stream[3])
+    assert failed_boot(saved)["position"] is None
+
+
 def test_verify_names_the_same_position(saved: Shell) -> None:
     stream = max(streams_of(ledger_of(saved)).values(), key=len)
     relink_rows(ledger_of(saved), stream, stream[2])

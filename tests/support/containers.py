@@ -10,7 +10,8 @@ from typing import Any
 
 # What belongs to the interpreter and not to the broker: modules, classes, code, and frames with their locals' history.
 _FOREIGN = (types.ModuleType, type, types.CodeType, types.BuiltinFunctionType, types.MethodDescriptorType)
-_CONTAINERS = (dict, list, set, frozenset, tuple, deque, bytearray)
+_CACHED: Any = type(functools.cache(len))
+_CONTAINERS: Any = (dict, list, set, frozenset, tuple, deque, bytearray)
 
 
 def large_containers(root: object, least: int) -> dict[str, int]:
@@ -26,8 +27,9 @@ def large_containers(root: object, least: int) -> dict[str, int]:
         if id(one) in seen or isinstance(one, _FOREIGN):
             continue
         seen.add(id(one))
-        if isinstance(one, _CONTAINERS) and len(one) >= least:
-            found[way] = max(found.get(way, 0), len(one))
+        size = _size_of(one)
+        if size >= least:
+            found[way] = max(found.get(way, 0), size)
         waiting.extend(_parts(one, way))
     return found
 
@@ -37,14 +39,19 @@ def endless_caches() -> dict[str, int]:
     found: dict[str, int] = {}
     for name, module in sorted(sys.modules.items()):
         for attribute, value in vars(module).items() if name.startswith("lifebus") else ():
-            if isinstance(value, functools._lru_cache_wrapper) and value.cache_info().maxsize is None:
+            if isinstance(value, _CACHED) and value.cache_info().maxsize is None:
                 found[f"{name}.{attribute}"] = value.cache_info().currsize
     return found
 
 
+def _size_of(one: Any) -> int:
+    """Return how many entries a container has, and 0 for what is none."""
+    return len(one) if isinstance(one, _CONTAINERS) else 0
+
+
 def _parts(one: Any, way: str) -> Iterator[tuple[object, str]]:
     """Yield what an object holds, each with the way to it."""
-    names = getattr(type(one), "__struct_fields__", None)
+    names = getattr(one, "__struct_fields__", None)
     if names is not None:
         yield from ((getattr(one, name), f"{way}.{name}") for name in names)
         return

@@ -13,7 +13,7 @@ from lifebus_admin.snapshots.archive import boot_campaign
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.snapshots.boot import Booted, KeptFiles, cold_boot
 from lifebus_broker.snapshots.cold_boot_error import ColdBootError, Step
-from lifebus_broker.snapshots.files import find_snapshot
+from lifebus_broker.snapshots.files import SnapshotFiles, find_snapshot
 from lifebus_broker.snapshots.revisions import Revision
 from lifebus_broker.snapshots.snapshot import SaveSnapshot, encode_snapshot
 from lifebus_broker.state.working_set import encode_working_set
@@ -48,9 +48,14 @@ def stored_snapshot(settings: Settings, which: str | None = None) -> SaveSnapsho
 
 
 def boot_and_clean(
-    opened: StateDirectory, snapshot: SaveSnapshot, done: Callable[[Step], None] | None = None
+    opened: StateDirectory,
+    snapshot: SaveSnapshot,
+    beside: SnapshotFiles,
+    done: Callable[[Step], None] | None = None,
 ) -> Booted:
     """Boot a snapshot from the ledger file; files of compactions that are not what the log says are deleted.
+
+    `beside` is the directory that has the snapshot's supplement.
 
     Raises:
         ColdBootError: something is not as it was.
@@ -59,9 +64,9 @@ def boot_and_clean(
         snapshot,
         opened.log,
         opened.pins,
-        opened.revisions(),
+        opened.revisions(beside),
         stores_at=opened.follower.stores_at,
-        kept=KeptFiles(compaction=opened.compactions.get, supplement=opened.snapshots.supplement(snapshot)),
+        kept=KeptFiles(compaction=opened.compactions.get, supplement=beside.supplement(snapshot)),
         done=done,
     )
     # Deleted and not rebuilt: a boot changes nothing that somebody else relies on.
@@ -87,7 +92,8 @@ def boot_here(settings: Settings, which: str | None, done: Callable[[dict[str, A
         booted = boot_campaign(settings, Path(which), report)
     else:
         with open_state_directory(settings) as opened:
-            booted = boot_and_clean(opened, find_snapshot(opened.snapshots, which, opened.log.floor), report)
+            snapshot = find_snapshot(opened.snapshots, which, opened.log.floor)
+            booted = boot_and_clean(opened, snapshot, _beside(opened, which), report)
     view: dict[str, Any] = msgspec.json.decode(encode_working_set(booted.working_set))
     return view
 
@@ -101,9 +107,10 @@ def verify_snapshots(settings: Settings, which: str | None = None) -> list[Verdi
     with open_state_directory(settings) as opened:
         listing = list_stored(opened)
         if which is not None:
-            return [_verify(opened, listing, find_snapshot(opened.snapshots, which))]
+            return [_verify(opened, listing, find_snapshot(opened.snapshots, which), _beside(opened, which))]
         refused = [Verdict(name=file.name, verdict="wrong", why=file.why) for file in listing.refused]
-        return [*(_verify(opened, listing, snapshot) for snapshot in listing.snapshots), *refused]
+        found = [_verify(opened, listing, snapshot, opened.snapshots) for snapshot in listing.snapshots]
+        return [*found, *refused]
 
 
 def stored_bytes(snapshot: SaveSnapshot) -> bytes:
@@ -134,13 +141,18 @@ async def _write(path: Path, revision: Revision) -> ReviseAnswer:
         await ledger.aclose()
 
 
-def _verify(opened: StateDirectory, listing: SnapshotList, snapshot: SaveSnapshot) -> Verdict:
+def _beside(opened: StateDirectory, which: str | None) -> SnapshotFiles:
+    """Return the directory of a snapshot that was named by its file, and otherwise the state directory's."""
+    return opened.snapshots if which is None or not which.endswith(".json") else SnapshotFiles(Path(which).parent)
+
+
+def _verify(opened: StateDirectory, listing: SnapshotList, snapshot: SaveSnapshot, beside: SnapshotFiles) -> Verdict:
     name = snapshot.snapshot_id
     # Nothing is wrong with it; the lines that would prove it are gone.
     if why := listing.why_pruned(snapshot):
         return Verdict(name=name, verdict="unprovable", why=why)
     try:
-        boot_and_clean(opened, snapshot)
+        boot_and_clean(opened, snapshot, beside)
     except ColdBootError as fault:
         return Verdict(name=name, verdict="wrong", why=fault.detail)
     return Verdict(name=name, verdict="proved")

@@ -5,6 +5,7 @@ Works beside a running broker: nothing but snapshots and caches is ever written.
 
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from itertools import chain
 
 from msgspec import Struct
 
@@ -39,9 +40,14 @@ class StateDirectory(Struct, frozen=True):
     compactions: CompactionRegistry
     pins: FrozenMap
 
-    def revisions(self) -> Iterator[Record]:
-        """Yield the revisions, each checked against the hash chain and what saves have pinned (`pinned_revisions`)."""
-        return pinned_revisions(self.log, self.snapshots.pinned(self.log.head))
+    def revisions(self, beside: SnapshotFiles | None = None) -> Iterator[Record]:
+        """Yield the revisions, each checked against the hash chain and what saves have pinned (`pinned_revisions`).
+
+        Saves in the directory `beside` count as well.
+        """
+        places = [self.snapshots] if beside is None or beside is self.snapshots else [self.snapshots, beside]
+        head = self.log.head
+        return pinned_revisions(self.log, chain.from_iterable(files.pinned(head) for files in places))
 
 
 class SnapshotSummary(Struct, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ BEFORE_THE_FIRST = bytes(32)
 def streams_of(ledger: Path) -> dict[tuple[str, str | None], list[int]]:
     """Return the positions of each stream, read out of the receipts themselves."""
     found: dict[tuple[str, str | None], list[int]] = {}
-    connection = apsw.Connection(str(ledger))
+    connection: Any = apsw.Connection(str(ledger))
     for position, text in connection.execute("SELECT position, receipt FROM rows ORDER BY position"):
         receipt = json.loads(text)
         found.setdefault((receipt["adapter_id"], receipt["harness_session_id"]), []).append(position)
@@ -26,7 +26,7 @@ def streams_of(ledger: Path) -> dict[tuple[str, str | None], list[int]]:
 
 def relink_rows(ledger: Path, stream: list[int], changed: int) -> None:
     """Change the receipt at a position, and link anew every row of its stream, whose positions these are."""
-    connection = apsw.Connection(str(ledger))
+    connection: Any = apsw.Connection(str(ledger))
     link = BEFORE_THE_FIRST
     for position in stream:
         ((text,),) = connection.execute("SELECT receipt FROM rows WHERE position = ?", (position,))
@@ -39,7 +39,7 @@ def relink_rows(ledger: Path, stream: list[int], changed: int) -> None:
 
 def forge_record(ledger: Path, stream: str, number: int, body: Any, *, relink: bool) -> None:
     """Give a record of the journal another body; with `relink` all links after it, and the stream's own, follow."""
-    connection = apsw.Connection(str(ledger))
+    connection: Any = apsw.Connection(str(ledger))
     ((which,),) = connection.execute("SELECT id FROM note_streams WHERE stream = ?", (stream,))
     text = json.dumps(body, sort_keys=True, separators=(",", ":")).encode()
     connection.execute("UPDATE notes SET body = ? WHERE id = ? AND number = ?", (text, which, number))
@@ -55,7 +55,7 @@ def forge_record(ledger: Path, stream: str, number: int, body: Any, *, relink: b
 
 def record_body(ledger: Path, stream: str, number: int) -> Any:
     """Return the body of a record as plain data."""
-    connection = apsw.Connection(str(ledger))
+    connection: Any = apsw.Connection(str(ledger))
     statement = "SELECT body FROM notes JOIN note_streams USING (id) WHERE stream = ? AND number = ?"
     ((body,),) = connection.execute(statement, (stream, number))
     connection.close()
