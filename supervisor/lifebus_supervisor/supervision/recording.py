@@ -28,7 +28,7 @@ _MAX_CONCURRENT: Final = 256
 """How many sessions' findings are under way at once: a slow client costs all of them one wait, and not one each."""
 
 _LONGEST_PAUSE: Final = 900
-"""Most ticks for which findings are held back that the ledger has refused, or knew already, again and again."""
+"""Most intervals for which findings are held back that the ledger has refused, or knew already, again and again."""
 
 _ENDS: Final = frozenset({LifecycleEvent.FRAME_ENDED, LifecycleEvent.SESSION_ENDED})
 
@@ -36,17 +36,17 @@ _log = structlog.get_logger("lifebus.supervisor")
 
 
 class Recorder:
-    """Records what was found.  `now` returns monotonic seconds."""
+    """Records what was found.  `now` returns monotonic seconds; `interval_s` is the time between two ticks."""
 
-    def __init__(self, bus: EventBus, monitors: MonitorTable, now: Callable[[], float]) -> None:
+    def __init__(self, bus: EventBus, monitors: MonitorTable, now: Callable[[], float], interval_s: float) -> None:
         self._bus = bus
         self._monitors = monitors
         self._now = now
+        self._interval_s = interval_s
 
     async def record_all(
         self,
         found: Sequence[tuple[SessionMonitor, Sequence[SupervisionFinding]]],
-        tick: int,
         *,
         scheduled: bool = True,
     ) -> tuple[StoredReceipt, ...]:
@@ -57,7 +57,7 @@ class Recorder:
         stored: list[StoredReceipt] = []
 
         async def record_one(monitor: SessionMonitor, findings: Sequence[SupervisionFinding]) -> None:
-            stored.extend(await self.record(monitor, findings, tick, scheduled=scheduled))
+            stored.extend(await self.record(monitor, findings, scheduled=scheduled))
 
         for start in range(0, len(found), _MAX_CONCURRENT):
             async with anyio.create_task_group() as tasks:
@@ -66,12 +66,12 @@ class Recorder:
         return tuple(sorted(stored, key=attrgetter("position")))
 
     async def record(
-        self, monitor: SessionMonitor, findings: Sequence[SupervisionFinding], tick: int, *, scheduled: bool = True
+        self, monitor: SessionMonitor, findings: Sequence[SupervisionFinding], *, scheduled: bool = True
     ) -> tuple[StoredReceipt, ...]:
         """Record what was found of a session, behind a tick that carries what a restarted supervisor has to know."""
         registered = self._bus.registry.get(monitor.key[0])
         facts = unrecorded_facts(monitor)
-        if registered is None or not monitor.loaded or tick < monitor.paused_until_tick or not (findings or facts):
+        if registered is None or not monitor.loaded or self._now() < monitor.paused_until or not (findings or facts):
             return ()
         only_ends = not facts and all(one.event in _ENDS for one in findings)
         # Behind an end a tick would be taken for a sign of life.
@@ -80,7 +80,7 @@ class Recorder:
         if any(finding.event is LifecycleEvent.SESSION_ENDED for finding in findings):
             monitor.mark_closing(self._now())
         results = await self._emit([*ticks, *findings], registered.manifest, monitor)
-        self._pace(monitor, results[len(ticks) :], tick)
+        self._pace(monitor, results[len(ticks) :])
         stored = tuple(one for result in results for one in result.stored)
         # At once, not with the next pass: another pass must not find the same again.
         self._monitors.apply(monitor, stored, self._now())
@@ -97,13 +97,14 @@ class Recorder:
         emissions = emissions_of(findings, manifest, monitor.key, self._bus.ids)
         return await self._bus.emit(CLIENT_ID, emissions, budget=_BUDGET_S)
 
-    def _pace(self, monitor: SessionMonitor, results: Sequence[EmissionResult], tick: int) -> None:
+    def _pace(self, monitor: SessionMonitor, results: Sequence[EmissionResult]) -> None:
         """Hold findings back for a while that change nothing: each attempt costs a receipt for its tick."""
         futile = [result for result in results if result.refusal is not None or result.replayed]
         monitor.futile_attempts = monitor.futile_attempts + 1 if futile else 0
         # A single futile attempt is ordinary: another client may have recorded the same at the same time.
         pause = min(2**monitor.futile_attempts, _LONGEST_PAUSE)
-        monitor.paused_until_tick = tick + pause if monitor.futile_attempts > 1 else 0
+        # In seconds: where nobody ticks, the end of a frame is tried again all the same.
+        monitor.paused_until = self._now() + pause * self._interval_s if monitor.futile_attempts > 1 else 0.0
         for result in futile:
             if result.refusal is not None:
                 _log.debug("finding_refused", code=result.refusal.code, failure=result.refusal.failure_class.value)

@@ -101,7 +101,7 @@ class Supervisor:
         self._last_result = PassResult()
         self._inbox = TelemetryInbox(telemetry, monitors)
         self._repeated = RepeatedCalls(bus.ledger)
-        self._recorder = Recorder(bus, monitors, environment.now)
+        self._recorder = Recorder(bus, monitors, environment.now, limits.interval_s)
         self._apps = AppSessions(bus.ledger, monitors, limits.silence.app_s)
 
     def moment(self) -> Moment:
@@ -218,9 +218,9 @@ class Supervisor:
 
     def settles_at(self) -> float | None:
         """Return when the next announced end is settled, in monotonic seconds; None where none waits."""
-        waiting = [one for one in self.monitors if one.is_live and one.paused_until_tick <= self.ticks]
-        moments = [settles_at(monitor, self.limits.settle_s) for monitor in waiting]
-        return min((at for at in moments if at is not None), default=None)
+        settle_s = self.limits.settle_s
+        moments = [(one, settles_at(one, settle_s)) for one in self.monitors if one.is_live]
+        return min((max(at, one.paused_until) for one, at in moments if at is not None), default=None)
 
     async def recover(self) -> None:
         """Supervise the sessions that were open when the broker stopped; of too many, those that changed last."""
@@ -236,7 +236,7 @@ class Supervisor:
         async with self.lock:
             await self._recorder.record_of_adapter(self._bus.registry.require(adapter_id).manifest, findings)
             live = [monitor for monitor in self.monitors if monitor.key[0] == adapter_id and monitor.is_live]
-            await self._recorder.record_all([(monitor, findings) for monitor in live], self.ticks)
+            await self._recorder.record_all([(monitor, findings) for monitor in live])
 
     async def _run_pass(self, *, scheduled: bool, only_settling: bool = False) -> PassResult:
         await self._ingest(scheduled=scheduled)
@@ -251,7 +251,7 @@ class Supervisor:
             if findings or unrecorded_facts(monitor):
                 found.append((monitor, findings))
             self._retire(monitor, busy=bool(findings), scheduled=scheduled)
-        stored = await self._recorder.record_all(found, self.ticks, scheduled=scheduled)
+        stored = await self._recorder.record_all(found, scheduled=scheduled)
         while self._over:
             stored += await self._deferred.record_held_back(self._over.pop())
             self.wake.set()

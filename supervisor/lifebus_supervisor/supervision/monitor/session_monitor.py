@@ -63,8 +63,8 @@ class SessionMonitor:
     idle_ticks: int = 0
     # How often in a row recording findings changed nothing, because they were refused or known.
     futile_attempts: int = 0
-    # No findings are recorded before this tick.
-    paused_until_tick: int = 0
+    # No findings are recorded before this time, in monotonic seconds.
+    paused_until: float = 0.0
 
     @property
     def key(self) -> SessionKey:
