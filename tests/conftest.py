@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from zmq.utils.garbage import gc as pyzmq_gc
 
 from support.effort import TORTURE, effort
@@ -39,7 +39,9 @@ if not TORTURE and "TMPDIR" not in os.environ and _is_useful(MEMORY):
     os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
 
 catch_ignored_signals()
-settings.register_profile("lifebus", max_examples=effort(40, 1_000))
+# A slow machine is no fault of a property: neither an example nor the making of examples has a deadline.
+_NO_FAULT = [HealthCheck.too_slow]
+settings.register_profile("lifebus", max_examples=effort(40, 1_000), deadline=None, suppress_health_check=_NO_FAULT)
 settings.load_profile("lifebus")
 # The suite makes many objects that live long: the collector would spend a sixth of the time looking at them again.
 gc.set_threshold(100_000, 50, 100)
