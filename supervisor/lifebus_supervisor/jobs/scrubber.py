@@ -74,7 +74,9 @@ class Scrubber:
     ) -> None:
         self._ledger, self._scrub, self._path, self._every_s = ledger, scrub, path, every_h * _HOUR_S
         self._clock, self._now = clock, now
-        self._record = ScrubRecord(epoch=ledger.epoch)
+        kept = read_record(path)
+        # A small file, read before anybody is served: what was found is known from the first `status` on.
+        self._record = kept if kept is not None and kept.epoch == ledger.epoch else ScrubRecord(epoch=ledger.epoch)
         self._place = ScrubPlace()
         self._found: list[str] = []
         self._stop = threading.Event()
@@ -82,7 +84,6 @@ class Scrubber:
 
     async def run(self) -> None:
         """Scrub whenever it is due, until cancelled."""
-        await anyio.to_thread.run_sync(self._load)
         while True:
             await anyio.sleep(self._due_in_s())
             if not await self._scrub_once():
@@ -111,6 +112,7 @@ class Scrubber:
     async def _scrub_once(self) -> bool:
         """Scrub the ledger to its end; say whether that came about."""
         self._stop.clear()
+        done = False
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._stop_when_cancelled)
             done = await anyio.to_thread.run_sync(self._in_thread)
@@ -166,12 +168,6 @@ class Scrubber:
             _log.error("scrub_found", finding=finding, next="`lifebus ledger verify` lists everything")
         self._found = [*self._found, *findings][:_MOST_FAULTS]
         self._keep(position=self._place.position, faults=tuple(dict.fromkeys([*self._found, *self._record.faults])))
-
-    def _load(self) -> None:
-        """Take up where the broker before was, unless that was another ledger."""
-        record = read_record(self._path)
-        if record is not None and record.epoch == self._ledger.epoch:
-            self._record = record
 
     def _keep(self, **changes: object) -> None:
         """Write the record down; where there is no room for it only the position is lost."""

@@ -72,8 +72,8 @@ async def test_what_takes_long_was_lost_with_the_broker_that_was_asked_though_an
             lifebus.connect(runtime_dir=broker.runtime_dir, timeout=600.0) as bus,
         ):
             broker.signal(signal.SIGSTOP)
+            lost: list[str | None] = []
             async with anyio.create_task_group() as tasks:
-                lost: list[str | None] = []
                 answered = anyio.Event()
 
                 async def ask() -> None:

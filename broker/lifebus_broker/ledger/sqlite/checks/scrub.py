@@ -52,7 +52,7 @@ class _Scrub:
     def __init__(self, connection: apsw.Connection, after: int, pace: Pace, found: Callable[[list[str]], None]) -> None:
         self._connection, self._pace, self._found = connection, pace, found
         self._place = ScrubPlace(ROWS, after)
-        connection.set_exec_trace(self._before_statement)
+        connection.set_exec_trace(self._before_statement)  # pyright: ignore[reportUnknownMemberType]  APSW's own types
 
     def run(self) -> None:
         """Check part after part."""
