@@ -6,7 +6,7 @@ import sys
 import types
 from collections import deque
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 # What belongs to the interpreter and not to the broker: modules, classes, code, and frames with their locals' history.
 _FOREIGN = (types.ModuleType, type, types.CodeType, types.BuiltinFunctionType, types.MethodDescriptorType)
@@ -56,7 +56,7 @@ def _parts(one: Any, way: str) -> Iterator[tuple[object, str]]:
         yield from ((getattr(one, name), f"{way}.{name}") for name in names)
         return
     if isinstance(one, dict):
-        yield from ((part, f"{way}[]") for pair in one.items() for part in pair)
+        yield from ((part, f"{way}[]") for pair in cast("dict[Any, Any]", one).items() for part in pair)
         return
     if isinstance(one, types.FunctionType):
         # Not its globals, which are a module's.
@@ -64,7 +64,7 @@ def _parts(one: Any, way: str) -> Iterator[tuple[object, str]]:
         return
     attributes = getattr(one, "__dict__", None)
     if isinstance(attributes, dict):
-        yield from ((value, f"{way}.{name}") for name, value in attributes.items())
+        yield from ((value, f"{way}.{name}") for name, value in cast("dict[str, Any]", attributes).items())
     for part in gc.get_referents(one):
         if part is not attributes:
             yield part, f"{way}>{type(part).__name__}" if not isinstance(one, _CONTAINERS) else f"{way}[]"
