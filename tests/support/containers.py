@@ -5,7 +5,7 @@ import gc
 import sys
 import types
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
 # What belongs to the interpreter and not to the broker: modules, classes, code, and frames with their locals' history.
@@ -56,7 +56,8 @@ def _parts(one: Any, way: str) -> Iterator[tuple[object, str]]:
         yield from ((getattr(one, name), f"{way}.{name}") for name in names)
         return
     if isinstance(one, dict):
-        yield from ((part, f"{way}[]") for pair in cast("dict[Any, Any]", one).items() for part in pair)
+        entries: Iterable[tuple[Any, Any]] = one.items()
+        yield from ((part, f"{way}[]") for pair in entries for part in pair)
         return
     if isinstance(one, types.FunctionType):
         # Not its globals, which are a module's.
