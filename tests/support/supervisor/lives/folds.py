@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self, cast
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from lifebus._internal.view import Gap, View
 from lifebus_broker.ports import EMITTER, Query, StoredReceipt
@@ -33,12 +33,12 @@ _BEGINS = {"session.starting", "session.started", "frame.opening", "frame.opened
 class Told(Struct, kw_only=True):
     """What receipts say of one session, by a fold that shares nothing with the product's."""
 
-    open_frames: list[str] = field(default_factory=list)
-    ends: dict[str, object] = field(default_factory=dict)
-    session_ends: list[object] = field(default_factory=list)
+    open_frames: list[str] = []
+    ends: dict[str, object] = {}
+    session_ends: list[object] = []
     ended: bool = False
     is_strange_end: bool = False
-    unsure: set[str] = field(default_factory=set)
+    unsure: set[str] = set()
 
     def take(self, receipt: ReceiptLike) -> None:
         """Take one receipt; the rules that hold at every moment are checked."""
