@@ -5,7 +5,7 @@ import gc
 import sys
 import types
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, cast
 
 # What belongs to the interpreter and not to the broker: modules, classes, code, and frames with their locals' history.
@@ -55,9 +55,8 @@ def _parts(one: Any, way: str) -> Iterator[tuple[object, str]]:
     if names is not None:
         yield from ((getattr(one, name), f"{way}.{name}") for name in names)
         return
-    if isinstance(one, dict):
-        entries: Iterable[tuple[Any, Any]] = one.items()
-        yield from ((part, f"{way}[]") for pair in entries for part in pair)
+    if _is(one, dict):
+        yield from ((part, f"{way}[]") for pair in one.items() for part in pair)
         return
     if isinstance(one, types.FunctionType):
         # Not its globals, which are a module's.
@@ -69,3 +68,8 @@ def _parts(one: Any, way: str) -> Iterator[tuple[object, str]]:
     for part in gc.get_referents(one):
         if part is not attributes:
             yield part, f"{way}>{type(part).__name__}" if not isinstance(one, _CONTAINERS) else f"{way}[]"
+
+
+def _is(one: object, kind: type) -> bool:
+    """Whether an object is of a kind; unlike `isinstance` it leaves what is known of its type alone."""
+    return isinstance(one, kind)
