@@ -244,3 +244,25 @@ async def test_a_short_turn_under_tee_with_hooks_that_nobody_trusts_is_whole_and
         later = [one async for one in on.bus.receipts(since="start", until_head=True)]
         assert [one for one in later if isinstance(one, Receipt) and one.harness_session_id == thread] == receipts
         assert [one.sessions for one in (await on.bus.status()).harnesses] == [0]
+
+
+async def test_a_sub_agent_beside_hooks_ends_every_frame_once() -> None:
+    async with place() as on:
+        await on.install_hooks()
+        async with on.client(*RUN) as client:
+            thread = await client.start()
+            await client.turn(thread, prompt("Delegate.", agent("look around"), say("delegated")))
+            assert await client.close() == 0
+        receipts = await on.receipts_until(lambda one: is_over(one) and one.harness_session_id == thread)
+        for _ in range(4):
+            await on.tick()
+        assert on.bus is not None
+        later = [one async for one in on.bus.receipts(since="start", until_head=True)]
+        receipts = [one for one in later if isinstance(one, Receipt) and one.harness_session_id is not None]
+        assert {one.harness_session_id for one in receipts} == {thread}
+        frames = {
+            event: sorted(str(one.telemetry_summary["frame_id"]) for one in receipts if one.event == event)
+            for event in ("frame.opened", "frame.ended")
+        }
+        assert frames["frame.ended"] == frames["frame.opened"] == sorted(set(frames["frame.ended"]))
+        assert receipts[-1].event == "session.ended"
