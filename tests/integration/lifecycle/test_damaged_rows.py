@@ -131,6 +131,10 @@ def test_status_doctor_and_log_say_it_and_new_receipts_are_recorded(
     assert [f"position={BAD}" in line or f'"position":{BAD}' in line for line in up.log if "row_damaged" in line][:1]
     ran = shell.call("emit", "session.started", "--adapter", "codex", "--session", "later", "--key", "later")
     assert ran.code == 0, ran.err
+    # the session of the missing row goes on as well, with an end for which its past is read
+    ran = shell.call("emit", "frame.ended", "--adapter", "codex", "--session", "long", "--frame", "f", "--key", "end")
+    assert ran.code == 0, ran.err
+    assert up.process.poll() is None
 
 
 def test_a_named_consumer_stands_before_the_damage_until_it_is_reset_to_behind_it(
