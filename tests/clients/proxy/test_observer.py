@@ -1,28 +1,23 @@
 """What passes through `lifebus tee` and `lifebus run` is on the bus, and the bus is never in the way of it."""
 
 import asyncio
-import fcntl
 import json
-import mmap
 import os
 import signal
-import struct
 import subprocess
 import sys
-import termios
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 import lifebus
 from lifebus.observer.reader import Deadlines, deadlines
 from lifebus.observer.stream import AppServerStream
-from lifebus.proxy.shared_memory import REPORTED, TAIL
+from lifebus.proxy.shared_memory import REPORTED
 from lifebus.signals import SignalReceived
 from lifebus_adapters.app_server import Observed, SignalSeen
 from lifebus_contract import Receipt
@@ -34,6 +29,7 @@ from support.clients.proxy_box import (
     PATIENCE_S,
     ProxyBox,
     eventually,
+    positions,
     proxy_box,
     python,
     read_exactly,
@@ -218,145 +214,6 @@ async def test_a_broker_that_is_killed_delays_nothing_and_what_it_missed_is_a_re
             (gap,) = await receipts_of(daemon)
     assert gap.telemetry_summary["missed_messages"] == 2_000
     assert gap.telemetry_summary["missed_bytes"] == 2_000 * len(DELTA)
-
-
-async def test_an_observer_that_is_killed_loses_nothing_that_it_has_not_read() -> None:
-    with short_directory() as base:
-        box = ProxyBox(base)
-        async with running_bus(directory=base) as daemon, connected(daemon) as bus:
-            with box.started(CAT) as process:
-                observer = await asyncio.to_thread(box.observer)
-                await say(process, NOTICE)
-                await asyncio.to_thread(eventually, lambda: positions(observer, REPORTED) == {len(NOTICE)})
-                observer.suspend()
-                for _ in range(10):
-                    await say(process, DELTA * 10)
-                observer.kill()
-                await until_answered(bus.status, lambda status: status.counters["signals_stored"] == 101)
-                await end(process)
-            await finished(box)
-            receipts = await receipts_of(daemon)
-    assert [str(one.event) for one in receipts] == ["session.started", "session.ended"]
-    assert receipts[-1].telemetry_summary["session_end"] == "completed"
-
-
-async def test_what_a_killed_observer_had_read_and_not_reported_is_told_in_the_session() -> None:
-    with short_directory() as base:
-        box = ProxyBox(base)
-        async with broker_process(base) as broker:
-            with box.started(CAT) as process:
-                observer = await asyncio.to_thread(box.observer)
-                await say(process, NOTICE)
-                await asyncio.to_thread(eventually, lambda: positions(observer, REPORTED) == {len(NOTICE)})
-                await broker.kill()
-                await say(process, DELTA * 20)
-                passed = len(NOTICE + DELTA * 20)
-                await asyncio.to_thread(eventually, lambda: positions(observer, TAIL) == {passed})
-                observer.kill()
-                async with running_bus(directory=base) as daemon, connected(daemon) as bus:
-                    await say(process, DELTA)
-                    await until_answered(bus.status, lambda status: status.counters["signals_stored"])
-                    await end(process)
-                    await finished(box)
-                    receipts = await receipts_of(daemon)
-    gap = "receipt.gap_detected"  # one for each direction
-    assert [str(one.event) for one in receipts] == ["session.started", gap, gap, "session.ended"]
-    assert {one.harness_session_id for one in receipts} == {"t1"}
-    for told in receipts[1:3]:
-        assert told.telemetry_summary["missed_messages"] is None
-        assert told.telemetry_summary["missed_bytes"] == len(DELTA * 20)
-    assert {"session_end": "completed", "exit_code": 0}.items() <= receipts[3].telemetry_summary.items()
-
-
-def positions(observer: psutil.Process, what: int) -> set[int]:
-    """How far an observer is in the two directions, as the memory says that it shares with the proxy."""
-    with Path(f"/proc/{observer.pid}/fd/3").open("rb") as file, mmap.mmap(file.fileno(), 4_096, prot=1) as head:
-        return set(struct.unpack_from("=2q", head, 8 * what))
-
-
-ENDS_ON_USR1 = """import os, signal
-signal.signal(signal.SIGUSR1, lambda *_: os._exit(0))
-while data := os.read(0, 65_536):
-    os.write(1, data)
-"""
-
-
-async def test_a_server_that_ends_well_just_as_its_observer_is_killed_is_no_abandoned_one() -> None:
-    with short_directory() as base:
-        box = ProxyBox(base)
-        async with running_bus(directory=base) as daemon:
-            with box.started(python(ENDS_ON_USR1)) as process:
-                observer = await asyncio.to_thread(box.observer)
-                await say(process, NOTICE)
-                await asyncio.to_thread(eventually, lambda: positions(observer, REPORTED) == {len(NOTICE)})
-                (server,) = [one for one in psutil.Process(process.pid).children() if one != observer]
-                process.send_signal(signal.SIGSTOP)
-                observer.kill()
-                server.send_signal(signal.SIGUSR1)
-                both = (observer, server)  # they wait for the proxy to wait for them
-                await asyncio.to_thread(eventually, lambda: {one.status() for one in both} == {psutil.STATUS_ZOMBIE})
-                process.send_signal(signal.SIGCONT)
-                assert await asyncio.to_thread(process.wait, PATIENCE_S) == 0
-            await finished(box)
-            receipts = await receipts_of(daemon)
-    assert [str(one.event) for one in receipts] == ["session.started", "session.ended"]
-    assert {"session_end": "completed", "exit_code": 0}.items() <= receipts[1].telemetry_summary.items()
-
-
-async def test_observers_that_are_killed_again_and_again_are_given_up_and_the_last_one_tells_the_loss() -> None:
-    with short_directory() as base:
-        box = ProxyBox(base)
-        async with running_bus(directory=base) as daemon:
-            with box.started(CAT) as process:
-                for _ in range(4):
-                    observer = await asyncio.to_thread(box.observer)
-                    observer.kill()
-                    await asyncio.to_thread(observer.wait, PATIENCE_S)
-                for _ in range(3):
-                    await say(process, NOTICE)
-                await end(process)
-            await finished(box)
-            (gap,) = await receipts_of(daemon)
-    assert gap.event == "receipt.gap_detected"
-    assert (gap.telemetry_summary["missed_messages"], gap.telemetry_summary["missed_bytes"]) == (None, 6 * len(NOTICE))
-
-
-async def test_after_a_burst_that_nobody_could_read_the_next_message_is_seen_and_the_loss_is_no_more_than_passed() -> (
-    None
-):
-    with short_directory() as base:
-        box = ProxyBox(base)
-        async with running_bus(directory=base) as daemon, connected(daemon) as bus:
-            with box.started(CAT) as process:
-                observer = await asyncio.to_thread(box.observer)
-                await say(process, NOTICE)
-                await until_answered(bus.status, lambda status: status.counters["signals_stored"])
-                observer.suspend()
-                burst = JUNK_LINE * (10 * 1_048_576 // len(JUNK_LINE))
-                await say(process, burst)
-                observer.resume()
-                await asyncio.to_thread(eventually, lambda: is_caught_up(observer))
-                await say(process, DELTA)
-                await until_answered(bus.status, lambda status: status.counters["signals_stored"] == 2)
-                await end(process)
-            await finished(box)
-            receipts = await receipts_of(daemon)
-    gaps = [one for one in receipts if one.event == "receipt.gap_detected"]
-    assert len(gaps) == 2  # one for each direction
-    for gap in gaps:
-        assert gap.harness_session_id == "t1"
-        assert gap.telemetry_summary["missed_messages"] is None
-        assert 1_048_576 < int(str(gap.telemetry_summary["missed_bytes"])) <= len(burst)
-
-
-JUNK_LINE = b"x" * 1_000 + b"\n"
-
-
-def is_caught_up(observer: psutil.Process) -> bool:
-    """Whether an observer has read all records and waits for more."""
-    with Path(f"/proc/{observer.pid}/fd/4").open("rb", buffering=0) as records:
-        waiting = fcntl.ioctl(records.fileno(), termios.FIONREAD, b"\0" * 4)
-    return int.from_bytes(waiting, sys.byteorder) == 0
 
 
 async def test_what_is_no_json_passes_and_is_counted() -> None:

@@ -44,7 +44,8 @@ def test_an_observer_that_keeps_up_gets_every_byte_in_the_order_in_which_it_came
     steps: list[tuple[int, int, bool]],
 ) -> None:
     pair = Pair()
-    put, seen = [], []
+    put: list[tuple[str, bytes]] = []
+    seen: list[Chunk] = []
     for number, (direction, length, look) in enumerate(steps):
         data = bytes([number % 256]) * length
         put.append((("in", "out")[direction], data))
