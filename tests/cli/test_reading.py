@@ -121,6 +121,8 @@ def test_doctor_gives_evidence_for_each_check_and_a_fix_for_what_is_wrong(bus: S
         "broker",
         "stream",
         "ledger",
+        "scrub",
+        "backup",
         "hooks",
     ]
     assert all(finding["evidence"] for finding in healthy.json)
