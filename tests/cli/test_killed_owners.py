@@ -4,6 +4,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import psutil
 import pytest
@@ -20,10 +21,11 @@ from pathlib import Path
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 if os.fork() == 0:
     time.sleep(600)
+os.read(0, 1)
 Path(os.environ["LC_DEAF"], str(os.getpid())).touch()
 time.sleep(600)
 """
-"""A command that ignores the end of its stdin and SIGTERM, with a child of its own."""
+"""A command that ignores the end of its stdin and SIGTERM, with a child of its own; it is asked once it is guarded."""
 COMMAND = (sys.executable, "-I", "-S", "-c", DEAF)
 
 
@@ -40,7 +42,7 @@ def deaf(shell: Shell) -> list[int]:
 
 
 def test_a_killed_invoke_leaves_nothing(shell: Shell) -> None:
-    shell.environment[MARK] = mark = "killed-invoke"
+    shell.environment[MARK] = mark = uuid4().hex
     dispatch = shell.directory / "dispatch"
     dispatch.write_bytes(envelope())
     with (
@@ -54,7 +56,7 @@ def test_a_killed_invoke_leaves_nothing(shell: Shell) -> None:
 
 
 def test_a_killed_broker_and_a_killed_serve_leave_nothing(shell: Shell) -> None:
-    shell.environment[MARK] = mark = "killed-owners"
+    shell.environment[MARK] = mark = uuid4().hex
     words = ", ".join(f"'''{word}'''" for word in COMMAND)
     settings = shell.directory / "config.toml"
     client = f'client_id = "deaf"\ncommand = [{words}]\nevents = ["frame.opening"]\nprotocol = "jsonl"\nworkers = 1\n'
@@ -62,7 +64,10 @@ def test_a_killed_broker_and_a_killed_serve_leave_nothing(shell: Shell) -> None:
     shell.environment["LIFEBUS_CONFIG"] = str(settings)
     asked = ("--event", "frame.opening", "--protocol", "jsonl", "--workers", "1", "--", *COMMAND)
     with broker_up(shell) as up, shell.started("serve", *asked) as serve:
-        eventually(lambda: len(deaf(shell)) == 2)
+        assert serve.stderr is not None
+        assert b"serving" in serve.stderr.readline()
+        with shell.started("emit", "frame.opening", "--adapter", "codex", "--session", "s", "--frame", "f"):
+            eventually(lambda: len(deaf(shell)) == 2)
         for process in (serve, up.process):
             process.kill()
             process.wait(PATIENCE_S)
@@ -71,7 +76,7 @@ def test_a_killed_broker_and_a_killed_serve_leave_nothing(shell: Shell) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_invoke_that_a_signal_ends_says_so_as_a_shell_does(shell: Shell, number: signal.Signals) -> None:
-    shell.environment[MARK] = mark = f"ended-invoke-{number}"
+    shell.environment[MARK] = mark = uuid4().hex
     dispatch = shell.directory / "dispatch"
     dispatch.write_bytes(envelope())
     with (

@@ -11,6 +11,7 @@ from msgspec import structs
 
 from lifebus_adapters.adapter import Adapter, ContextDelivery, HookAnswer, HookCall, HookReading
 from lifebus_broker.ledger.refusals import NOT_NOW
+from lifebus_broker.ports import StoredReceipt
 from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.dispatch import EmissionResult
 from lifebus_broker.routing.registry import alias_warning
@@ -105,6 +106,8 @@ class HookCalls:
         results = await self._emit(emissions, dispatch=not spooled)
         # Only now: what is not durable yet must not change what supervision knows.
         self._supervision.hook_seen(call, reading, results)
+        if spooled and not emissions:  # what is on record of it already shows that its answer was lost
+            emissions, results = reading.emissions, await self._recorded(reading.emissions)
         self._promises.note(call, emissions, results)
         return _NOTHING if spooled else await _offload(call, adapter.render, call, _deliveries(emissions, results))
 
@@ -119,6 +122,15 @@ class HookCalls:
         # one busy result refuses the call: the hook spools it, and keys keep the others from coming twice
         _raise_busy(results)
         return results
+
+    async def _recorded(self, emissions: Sequence[Emission]) -> list[EmissionResult]:
+        """Return what is on record of emissions, as the replays that they would be."""
+        scopes = [(CLIENT_ID, one.request.adapter_id, one.request.idempotency_key or "") for one in emissions]
+        found = [None if known is None else known[1] for known in await self._bus.ledger.find(scopes)]
+        return [
+            EmissionResult(stored=(one,), replayed=True) if isinstance(one, StoredReceipt) else EmissionResult()
+            for one in found
+        ]
 
     async def _refuse_adapter(self, call: HookCall) -> None:
         """Record a call that nobody can read: under its adapter's name if there is a manifest, else not at all."""
