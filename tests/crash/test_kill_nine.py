@@ -100,7 +100,8 @@ class Trial:
                     if number == 0:
                         for follower in self.followers:
                             tasks.start_soon(follower.follow, broker.runtime_dir)
-                    if number == cycles * 3 // 4:
+                    # late: before about the 20th of 25 lives a lucky draw may have left the ledger within its limit
+                    if number == cycles * 7 // 8:
                         await self._pruned(broker.runtime_dir)
                     await self._cycle(broker.runtime_dir, partial(broker.signal, signal.SIGKILL))
                 if number % CHECK_EVERY == 0:
