@@ -99,7 +99,9 @@ class Recording:
         """Return how the proxy ended; right only once `read` has returned None."""
         has_ended = bool(self._head[ENDED])
         # A proxy that was killed has left no total; then what the records say is all that is known.
-        lost = {name: max(0, self._head[PASSED + number] - self._seen[number]) for number, name in _NAMES.items()}
+        lost: dict[Direction, int] = {
+            name: max(0, self._head[PASSED + number] - self._seen[number]) for number, name in _NAMES.items()
+        }
         return Ending(self._head[CODE] if has_ended else None, lost, at_ms=self._head[ENDED_AT] if has_ended else None)
 
     def _take(self, record: tuple[int, ...]) -> Chunk:
