@@ -2,7 +2,8 @@
 
 Run as ``python -I -S hook.py ADAPTER [HOOK [CALL_ID]]`` by the harness, with the hook's payload on stdin, which is
 never parsed here.  It ends within 300 ms.  It exits 0 and prints nothing, whatever goes wrong: harnesses read exit 2 as
-a refusal, so only an answer of the broker may cause it.  A call that got no whole answer goes to the spool.
+a refusal, so only an answer of the broker may cause it.  A call that got no whole answer goes to the spool, by a child
+where that takes longer.
 
 The whole file is start-up cost, because a script is compiled at each start: so it is short, takes built-in modules
 only (no `os`, `json`, `socket`, `signal`), and joins strings with `+`, which compiles faster than formatting.
@@ -31,6 +32,9 @@ _EXCHANGE_S = 0.24
 
 _SPOOL_S = 0.04
 """Seconds for the spool, beside what the exchange has left."""
+
+_LATE_S = 5.0
+"""Seconds for a spool that takes longer, on a machine under load: in a child, while the harness goes on."""
 
 _MAX_STDIN = 1_048_576
 """Bytes of stdin that are carried; of a larger payload only the size is."""
@@ -76,6 +80,7 @@ class _Call:
     def __init__(self, adapter: str, hook: str = "", call_id: str = "") -> None:
         self.adapter = adapter
         self.hook = hook
+        self.pid = posix.getppid()
         self.call_id = call_id or "hook-" + hex(int(time() * 1000))[2:] + "-" + posix.urandom(8).hex()  # noqa: FURB116
         self.stdin = b""
         self.size = 0
@@ -105,7 +110,7 @@ class _Call:
     def header(self, cwd: str, env: str, marks: str) -> str:
         """Return the header line, all ASCII; `env` and `marks` are JSON members already."""
         text = '{"v":1,"call_id":' + quoted(self.call_id) + ',"adapter":' + quoted(self.adapter)
-        text += ',"hook":' + quoted(self.hook) + ',"pid":' + str(posix.getppid()) + ',"cwd":' + quoted(cwd)
+        text += ',"hook":' + quoted(self.hook) + ',"pid":' + str(self.pid) + ',"cwd":' + quoted(cwd)
         return text + ',"env":{' + env + '},"size":' + str(len(self.stdin)) + marks + "}\n"
 
 
@@ -290,6 +295,22 @@ def _leave(*_: object) -> None:
     _end(0)
 
 
+def _detach(*_: object) -> None:
+    """Signal handler: let the harness go on, and have a child of ours spool the call from the beginning.
+
+    Raises:
+        OSError: no child can be had.
+        _GivenUp: this is the child.
+    """
+    if posix.fork():
+        _end(0)
+    posix.setsid()  # what ends the harness's group, or waits for its streams, has nothing to do with the child
+    for stream in (0, 1, 2):
+        posix.close(stream)
+    _arm(_LATE_S, _leave)
+    raise _GivenUp
+
+
 def _handle_ending(handler: "Callable[..., None]") -> None:
     """Have `handler` called as soon as the harness wants the hook to end."""
     for number in _ENDING:
@@ -331,8 +352,11 @@ def main(arguments: list[str]) -> int:
         code, stdout = _ask(call.message())
     except BaseException:  # noqa: BLE001  the harness must not see it, and the call must not be lost
         _handle_ending(_go_on)
-        _arm(signal.getitimer(signal.ITIMER_REAL)[0] + _SPOOL_S, _leave)
-        _spool(call)
+        _arm(signal.getitimer(signal.ITIMER_REAL)[0] + _SPOOL_S, _detach)
+        try:
+            _spool(call)
+        except _GivenUp:  # a lock that was held does not pass to a child, and a call that comes twice counts once
+            _spool(call)
         return 0
     _print_out(stdout)
     return code
