@@ -57,7 +57,8 @@ class HookReading(Struct, frozen=True, kw_only=True):
     (token counts, a turn's end); `transcript` the telemetry file that it names.  A call for a `display` only wants
     something to show: it does not prove that hooks are run.  Unless the call `names_frame`, the frame id of its
     emissions is a stand-in; one that `may_continue` the open frame may be no prompt of a user.  One that
-    `announces` the end of its frame has a lone `frame.ending` or `frame.ended`, and the frame may go on.
+    `announces` the end of its frame has a lone `frame.ending` or `frame.ended`, and the frame may go on.  A call
+    `by_harness` itself comes from a plugin: its process is no helper's.
     """
 
     hook: str
@@ -69,6 +70,7 @@ class HookReading(Struct, frozen=True, kw_only=True):
     names_frame: bool = True
     may_continue: bool = False
     announces: bool = False
+    by_harness: bool = False
 
 
 class ContextDelivery(Struct, frozen=True, kw_only=True):

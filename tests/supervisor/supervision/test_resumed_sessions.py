@@ -24,6 +24,14 @@ async def test_a_session_whose_process_is_gone_with_nothing_open_was_not_abandon
         assert endings(await rig.tick(4)) == [("session.ended", None, "process_gone")]
 
 
+async def test_a_plugin_that_called_once_before_it_was_killed_is_known_to_be_the_harness(tmp_path: Path) -> None:
+    call = {"hook": "before_prompt_build", "event": {"runId": "r1"}, "ctx": {"runId": "r1", "sessionId": SESSION}}
+    async with supervised(tmp_path) as rig:
+        await rig.hook("openclaw", call)
+        rig.dead.add(HARNESS)  # before a tick could see that it outlives its call
+        assert endings(await rig.tick(4)) == [("frame.ended", "r1", "abandoned"), ("session.ended", None, "abandoned")]
+
+
 async def test_a_sign_of_life_opens_an_ended_session_again_and_it_ends_again(tmp_path: Path) -> None:
     async with supervised(tmp_path) as rig:
         await running_turn(rig)

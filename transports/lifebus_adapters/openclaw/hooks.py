@@ -87,5 +87,6 @@ HOOKS: Final = HookTable(
         }
     ),
     answer=_answer,
+    in_process=True,
 )
 """What each OpenClaw hook means."""

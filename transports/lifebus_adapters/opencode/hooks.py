@@ -93,5 +93,6 @@ HOOKS: Final = HookTable(
     silent=frozenset(_HOOKS | _EVENTS),
     sessionless=frozenset({"dispose"}),
     answer=_answer,
+    in_process=True,
 )
 """What each OpenCode hook and event means."""

@@ -123,6 +123,7 @@ def read_hook(
         names_frame=_named_frame(payload, table.identity) is not None,
         may_continue=rule is not None and rule.may_continue,
         announces=rule is not None and rule.announces,
+        by_harness=table.in_process,
     )
 
 

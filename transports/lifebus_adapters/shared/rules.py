@@ -96,7 +96,7 @@ class HookTable(Struct, frozen=True, kw_only=True):
     mean nothing.  `sessionless` hooks come without a session id.  `transcript` is where a payload names the session's
     telemetry file.  `answer` puts a context text into the JSON that the harness reads: hook name and text in.
     `displays` are the hooks whose output the harness shows to the user, each with what makes that line of the payload;
-    their payload does not name them.
+    their payload does not name them.  Hooks `in_process` are called by a plugin in the harness itself, not by a helper.
     """
 
     name: tuple[str, ...]
@@ -107,6 +107,7 @@ class HookTable(Struct, frozen=True, kw_only=True):
     transcript: tuple[str, ...] = ()
     answer: Callable[[str, str], dict[str, Any]] = hook_specific_output
     displays: Mapping[str, Callable[[Payload], str]] = {}
+    in_process: bool = False
 
     @property
     def known(self) -> frozenset[str]:

@@ -20,7 +20,7 @@ def note_caller(monitor: SessionMonitor, call: HookCall, reading: HookReading, e
     if call.spooled_at_epoch_s is None:
         if not reading.display:
             monitor.hook_seen(reading.hook, now)
-        monitor.called_by(call.process, call.call_id)
+        monitor.called_by(call.process, call.call_id, by_harness=reading.by_harness)
         return
     last_hook_at, caller = monitor.hooks.last_hook_at, _known_caller(monitor.process, call.process, environment)
     # Spooled calls tell whole seconds: in doubt the call that came at once is the newer one.

@@ -39,11 +39,17 @@ class ProcessState(Struct, frozen=True, kw_only=True):
 
 
 def on_call(
-    state: ProcessState, caller: CallerProcess | None, call_id: str = "", *, is_over: bool = False
+    state: ProcessState,
+    caller: CallerProcess | None,
+    call_id: str = "",
+    *,
+    is_over: bool = False,
+    by_harness: bool = False,
 ) -> ProcessState:
     """Take the process that called a hook just now; `is_over` says that the session has ended with the call.
 
-    It counts as the harness once it has called twice, or has outlived its call (`settle_candidate`).
+    It counts as the harness if it called `by_harness` itself, once it has called twice, or has outlived its call
+    (`settle_candidate`).
     """
     if caller is None:
         return state
@@ -51,9 +57,9 @@ def on_call(
     if caller == state.harness or caller in state.others:
         # A call by the process that ended the session opens it again: its life counts once more.
         return structs.replace(state, ended_by=None) if caller == state.ended_by and not is_over else state
-    if caller != state.candidate:
+    if caller != state.candidate and not by_harness:
         return structs.replace(state, candidate=caller)
-    state = settle_candidate(state, True)
+    state = settle_candidate(structs.replace(state, candidate=caller), True)
     return structs.replace(state, ended_by=caller) if is_over else state
 
 

@@ -206,11 +206,10 @@ class SessionMonitor:
         self.turns = turns.on_hook(self.turns)
         self.process = process.on_hook(self.process)
 
-    def called_by(self, caller: CallerProcess | None, call_id: str) -> None:
+    def called_by(self, caller: CallerProcess | None, call_id: str, *, by_harness: bool) -> None:
         """Take the process that called a hook; the session goes on, whatever was announced or found before."""
-        self.process = process.on_exit_announced(
-            process.on_call(self.process, caller, call_id, is_over=self.state.ended), None
-        )
+        called = process.on_call(self.process, caller, call_id, is_over=self.state.ended, by_harness=by_harness)
+        self.process = process.on_exit_announced(called, None)
         self.hooks = hooks.on_hooked_session(self.hooks)
         self.mark_active()
 
