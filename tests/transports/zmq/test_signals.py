@@ -85,6 +85,8 @@ async def test_many_or_large_signals_go_out_in_several_messages() -> None:
 async def test_threads_are_named_in_beacons_of_their_own_while_somebody_follows_one() -> None:
     heads = {("codex", f"t{number}"): number for number in range(1, 1_501)}
     with open_server() as (server, address), client_of(address, zmq.SUB, b"h") as client:
+        client.subscribe(b"r/none")  # subscriptions come in order, and the server tells of this kind
+        await until(lambda: server._topics.is_subscribed(b"r/none"))
         server.publish_signal_beacon(EPOCH, threads=heads)  # nobody follows a thread
         with client_of(address, zmq.SUB, T1):
             await joined(server, T1)
