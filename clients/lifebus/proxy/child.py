@@ -77,7 +77,8 @@ class ProxyChild:
         finally:
             os.close(theirs)
             os.close(writing)
-        self.started = _start_of(self.pid)  # while it cannot be gone: until it is waited for, its entry stays
+        fields = stat_of(self.pid)  # while it cannot be gone: until it is waited for, its entry stays
+        self.started = fields[19].decode() if len(fields) > 19 else ""  # noqa: PLR2004  the 20th behind the name
 
     def wait(self, on_other_exit: "Callable[[int], None]") -> int:
         """Forward signals until the program has ended, and return its exit code, negative for a signal.
@@ -140,19 +141,15 @@ class ProxyChild:
         return code
 
 
-def _start_of(pid: int) -> str:
-    """Return when a process started, in clock ticks since the boot, as `/proc` says it; empty where there is none."""
+def stat_of(pid: int) -> list[bytes]:
+    """Return what `/proc` says of a process, from its state on; nothing where there is none, or nobody says."""
     try:
-        file = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:  # noqa: PTH123  pathlib costs start-up time
+            text = file.read(4_096)
     except OSError:
-        return ""
-    try:
-        text = os.read(file, 4_096)
-    finally:
-        os.close(file)
-    # The name stands in parentheses and may hold any of them; behind it the start is the 20th field.
-    fields = text.rpartition(b")")[2].split()
-    return fields[19].decode() if len(fields) > 19 else ""  # noqa: PLR2004  the 20th
+        return []
+    # The name stands in parentheses and may hold any of them, and spaces.
+    return (text or b"").rpartition(b")")[2].split()
 
 
 def _next_signal() -> tuple[int, bool]:

@@ -3,6 +3,7 @@
 import os
 import sys
 
+from lifebus.proxy.child import stat_of
 from lifebus.proxy.shared_memory import SharedMemory
 
 _MOST = 4
@@ -72,15 +73,7 @@ class Observers:
 def _has_ended(pid: int) -> bool:
     """Whether a child of ours has ended; it is waited for then, unless some of its threads are still about to end."""
     try:
-        return os.waitpid(pid, os.WNOHANG)[0] == pid or _is_zombie(pid)
+        # A zombie has ended, which is before all its threads are gone and it can be waited for.
+        return os.waitpid(pid, os.WNOHANG)[0] == pid or stat_of(pid)[:1] == [b"Z"]
     except ChildProcessError:
         return True
-
-
-def _is_zombie(pid: int) -> bool:
-    """Whether `/proc` shows a process as ended, which is before all its threads are gone and it can be waited for."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123  pathlib costs start-up time
-            return file.read(4_096).rpartition(b")")[2].split()[:1] == [b"Z"]
-    except OSError:  # not Linux, or it has just gone
-        return False
