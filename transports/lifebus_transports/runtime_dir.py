@@ -5,6 +5,8 @@ import json
 import os
 import stat
 import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -183,48 +185,23 @@ def open_lock(path: Path) -> int:
 
 def lock_holder(path: Path) -> str | None:
     """Return who holds the single-instance lock, in words; None where no process does, or it cannot be known."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return _holder(descriptor)
-    finally:
-        os.close(descriptor)
-    return None
+    with _opened(path) as descriptor:
+        return None if descriptor is None or _is_free(descriptor) else _holder(descriptor)
 
 
 def is_lock_free(path: Path) -> bool:
     """Whether nobody holds the single-instance lock; False where there is no such file, which says nothing."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        # Shared, so that two who look do not take each other for a broker.
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
-    return True
+    with _opened(path) as descriptor:
+        return descriptor is not None and _is_free(descriptor)
 
 
 def broker_of(path: Path) -> str | None:
     """Return what the last holder of a single-instance lock wrote down of itself, None where that is nothing yet."""
-    try:
-        # Not by its name alone: to open a pipe that somebody put there would wait for its other end.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        return os.pread(descriptor, 256, 0).decode("utf-8", "replace") or None
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
+    with _opened(path) as descriptor:
+        try:
+            return None if descriptor is None else os.pread(descriptor, 256, 0).decode("utf-8", "replace") or None
+        except OSError:
+            return None
 
 
 def remove_stale_socket(path: Path, lock: Lock) -> None:
@@ -245,6 +222,30 @@ def remove_stale_socket(path: Path, lock: Lock) -> None:
     path.unlink()
 
 
+@contextmanager
+def _opened(path: Path) -> Generator[int | None]:
+    """Open a lock file to look at it inside the block; None where that cannot be."""
+    descriptor: int | None = None
+    # Not by its name alone: to open a pipe that somebody put there would wait for its other end.
+    with suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)  # and with it the lock, where the block took it
+
+
+def _is_free(descriptor: int) -> bool:
+    """Whether nobody holds the lock of an open file; then it is held until the file is closed."""
+    try:
+        # Shared, so that two who look do not take each other for a broker.
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
 def _take(descriptor: int) -> bool:
     """Take the lock, unless another process holds it for longer than a look at it takes (`is_lock_free`)."""
     for left in reversed(range(_LOOKS)):
@@ -253,6 +254,7 @@ def _take(descriptor: int) -> bool:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             if left:
+                # What another process holds raises no event, and a broker that starts serves nobody yet.
                 time.sleep(_LOOK_S)
         else:
             return True
