@@ -30,7 +30,7 @@ from lifebus_broker.ledger.sqlite.file import UNTRUSTED, LedgerFile, open_file
 from lifebus_broker.ledger.sqlite.journal import SqliteJournal
 from lifebus_broker.ledger.sqlite.log import SqliteLog
 from lifebus_broker.ledger.sqlite.maintenance import room_on
-from lifebus_broker.ledger.sqlite.schema import Durability, check_library
+from lifebus_broker.ledger.sqlite.schema import MISFIT, Durability, check_library
 from lifebus_broker.ledger.sqlite.store import Store
 from lifebus_broker.ledger.sqlite.tombstones import expired_tombstones
 from lifebus_broker.ledger.sqlite.usage import bytes_on_disk, decide_prune
@@ -295,7 +295,7 @@ class SqliteLedger:
         try:
             return await anyio.to_thread.run_sync(work, *arguments, limiter=limiter)
         # a value that is not of its kind stands in the tables beside the rows, which the writer goes by as well
-        except (*UNTRUSTED, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as fault:
+        except (*UNTRUSTED, *MISFIT) as fault:
             self._on_failed(fault)
             raise InternalError(f"the ledger cannot be read: {type(fault).__name__}", code="ledger_failed") from fault
         except apsw.Error as fault:

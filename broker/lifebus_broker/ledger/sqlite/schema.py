@@ -12,6 +12,9 @@ import msgspec
 from lifebus_broker.ledger.sqlite.checksums import checksum, guarded
 from lifebus_contract import InternalError
 
+MISFIT: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What a value that is not of its kind may raise where it is used."""
+
 MISREAD: Final = (
     apsw.CorruptError,
     apsw.NotADBError,
@@ -22,11 +25,7 @@ MISREAD: Final = (
     apsw.NoMemError,
     apsw.ConstraintError,
     msgspec.DecodeError,
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    TypeError,
-    ValueError,
+    *MISFIT,
 )
 """What reading a damaged file may raise: SQLite finds no sense in it, or a value is not of its kind.
 
