@@ -257,13 +257,14 @@ class Consumer:
         A broker that forgot what it handed out would hand it out again unmarked, even after an acknowledgement, which
         it would take for one of nothing.
         """
+        may_leave = False
         try:
             await self.log.saved()
-        except BaseException:
-            deliveries.withdraw((one.position, attempt) for one, attempt in items)
-            raise
-        if turn != self._turn:
-            deliveries.withdraw((one.position, attempt) for one, attempt in items)
+            may_leave = turn == self._turn
+        finally:
+            if not may_leave:
+                deliveries.withdraw((one.position, attempt) for one, attempt in items)
+        if not may_leave:
             return []
         # An earlier try may have been settled or refused while this one was written.
         return [(one, attempt) for one, attempt in items if deliveries.is_in_flight(one.position)]
