@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from lifebus_admin.ledger_files.rotation import backups_in, rotate
+from lifebus_admin.ledger_files.rotation import rotate
 from lifebus_broker.ledger.sqlite.checks.verify import verify
 from lifebus_contract import LifebusError
 from lifebus_supervisor.configuration.settings import Settings
+from lifebus_supervisor.jobs.backup_files import backups_in, newest_in
 from support.running import settings_in
 from support.snapshots.ledgers import change_rows, make_ledger
 
@@ -33,11 +34,13 @@ def test_so_many_are_kept_each_is_sound_and_nothing_else_is_touched(settings: Se
     (folder / "mine.db").write_bytes(b"mine")
     (folder / "ledger-20000101T000000Z.db.old").write_bytes(b"also mine")
     (folder / "ledger-20000101T000000Z.db").mkdir()
+    (folder / "ledger-99999999T999999Z.db").write_bytes(b"no such time")
     removed = [rotate(settings, folder, 2, MORNING + hour * HOUR_S).removed for hour in range(4)]
     assert removed == [(), (), ("ledger-20260921T141320Z.db",), ("ledger-20260921T151320Z.db",)]
-    assert [path.name for path in backups_in(folder)] == ["ledger-20260921T161320Z.db", "ledger-20260921T171320Z.db"]
-    assert len(names(folder)) == 5
-    assert [verify(path) for path in backups_in(folder)] == [[], []]
+    assert [one.path.name for one in backups_in(folder)] == ["ledger-20260921T161320Z.db", "ledger-20260921T171320Z.db"]
+    assert len(names(folder)) == 6
+    assert newest_in(folder) == backups_in(folder)[-1]
+    assert [verify(one.path) for one in backups_in(folder)] == [[], []]
 
 
 def test_a_backup_that_is_not_sound_is_told_and_the_older_ones_stay(settings: Settings, tmp_path: Path) -> None:

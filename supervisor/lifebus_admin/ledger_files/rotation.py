@@ -1,20 +1,13 @@
 """Backups in a folder, of which so many are kept (docs/ledger.md, "Scheduled backups")."""
 
-import os
-import re
-import time
 from pathlib import Path
-from typing import Final
 
 from msgspec import Struct
 
 from lifebus_admin.ledger_files.backup import back_up
 from lifebus_broker.atomic_files import make_directory, sync_directory
-from lifebus_contract import LifebusError
 from lifebus_supervisor.configuration.settings import Settings
-
-_FORMAT: Final = "ledger-%Y%m%dT%H%M%SZ.db"
-_OURS: Final = re.compile(r"ledger-\d{8}T\d{6}Z\.db")
+from lifebus_supervisor.jobs.backup_files import backup_name, backups_in
 
 
 class Rotated(Struct, frozen=True, kw_only=True):
@@ -39,9 +32,9 @@ def rotate(settings: Settings, folder: Path, keep: int, at_epoch_s: float) -> Ro
         OSError: the copy cannot be written.
     """
     make_directory(folder)
-    target = folder / time.strftime(_FORMAT, time.gmtime(at_epoch_s))
+    target = folder / backup_name(at_epoch_s)
     made = back_up(settings, target)
-    others = [path for path in backups_in(folder) if path != target]
+    others = [one.path for one in backups_in(folder) if one.path != target]
     removed = others[: max(0, len(others) - (keep - 1))]
     for path in removed:
         path.unlink()
@@ -55,18 +48,3 @@ def rotate(settings: Settings, folder: Path, keep: int, at_epoch_s: float) -> Ro
         bytes=made.bytes,
         removed=tuple(path.name for path in removed),
     )
-
-
-def backups_in(folder: Path) -> list[Path]:
-    """Return the backups in a folder, the oldest first; other files are none of ours.
-
-    Raises:
-        LifebusError: it cannot be read.
-    """
-    try:
-        with os.scandir(folder) as entries:
-            names = [one.name for one in entries if _OURS.fullmatch(one.name) and one.is_file(follow_symlinks=False)]
-    except OSError as fault:
-        raise LifebusError(f"{folder}: {fault.strerror}", code="unreadable") from fault
-    # The names sort by their times.
-    return [folder / name for name in sorted(names)]

@@ -4,11 +4,9 @@
 in a process of its own the check of a large ledger takes neither memory nor the interpreter of the broker.
 """
 
-import re
 import shutil
 import sys
 import time
-from calendar import timegm
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final, Protocol
@@ -18,6 +16,7 @@ import anyio.to_thread
 import structlog
 
 from lifebus_supervisor.configuration.settings import Settings
+from lifebus_supervisor.jobs.backup_files import BackupFile, newest_in
 from lifebus_transports.messages.state import BackupStatus
 from lifebus_transports.processes import CommandSpec, Finished
 
@@ -29,7 +28,6 @@ _AGAIN_S: Final = 300.0
 """After one that failed the next is tried."""
 
 _GENTLY: Final = ("nice", "-n", "10")
-_NAME: Final = re.compile(r"ledger-(\d{8}T\d{6})Z\.db")
 
 _log = structlog.get_logger("lifebus.backup")
 
@@ -47,7 +45,7 @@ class BackupTask:
 
     def __init__(self, settings: Settings, folder: Path, run: RunCommand, clock: Callable[[], float]) -> None:
         self._settings, self._folder, self._run_command, self._clock = settings, folder, run, clock
-        self._newest: Path | None = None
+        self._newest: BackupFile | None = None
         self._failed_epoch_s: int | None = None
         self._fault: str | None = None
 
@@ -83,8 +81,8 @@ class BackupTask:
             folder=str(self._folder),
             every_h=settings.every_h,
             keep=settings.keep,
-            last_epoch_s=None if newest is None else made_at(newest),
-            file=None if newest is None else newest.name,
+            last_epoch_s=None if newest is None else newest.made_epoch_s,
+            file=None if newest is None else newest.path.name,
             failed_epoch_s=self._failed_epoch_s,
             fault=self._fault,
         )
@@ -94,7 +92,7 @@ class BackupTask:
             return 0.0
         every_s = self._settings.backup.every_h * _HOUR_S
         # A backup of the future was made before the clock was set back: it counts as made now.
-        return min(made_at(self._newest) + every_s - self._clock(), every_s)
+        return min(self._newest.made_epoch_s + every_s - self._clock(), every_s)
 
     def _command(self) -> CommandSpec:
         settings = self._settings
@@ -116,17 +114,3 @@ def compose_backups(settings: Settings, run: RunCommand, *, is_kept: bool) -> Ba
     """Return what makes the scheduled backups, None where none are wanted or nothing is kept."""
     folder = settings.backup_folder
     return BackupTask(settings, folder, run, time.time) if folder is not None and is_kept else None
-
-
-def newest_in(folder: Path) -> Path | None:
-    """Return the newest backup in a folder; blocks."""
-    try:
-        return max((one for one in folder.iterdir() if _NAME.fullmatch(one.name)), default=None)
-    except OSError:  # not there yet, or not readable: then the backup fails, and says why
-        return None
-
-
-def made_at(backup: Path) -> int:
-    """Return when a backup was made, by its name: its times change when it is copied."""
-    found = _NAME.fullmatch(backup.name)
-    return timegm(time.strptime(found[1], "%Y%m%dT%H%M%S")) if found else 0

@@ -45,15 +45,14 @@ def check_backups(settings: "Settings", status: "BrokerStatus | None") -> CheckR
 
 
 def _age_of_newest(folder: "Path", every_h: int) -> CheckResult:
-    from lifebus_supervisor.jobs.backups import made_at, newest_in  # noqa: PLC0415
+    from lifebus_supervisor.jobs.backup_files import newest_in  # noqa: PLC0415
 
     newest = newest_in(folder)
     if newest is None:
         return CheckResult(check="backup", state="warn", evidence=f"none in {folder}", fix="keep the broker running")
-    made = made_at(newest)
-    evidence = f"{newest}, {_time_text(made)}"
+    evidence = f"{newest.path}, {_time_text(newest.made_epoch_s)}"
     # Twice the interval: one that is due now is not late yet.
-    if time.time() - made > 2 * every_h * _HOUR_S:
+    if time.time() - newest.made_epoch_s > 2 * every_h * _HOUR_S:
         return CheckResult(check="backup", state="warn", evidence=f"{evidence}: too old", fix="keep the broker running")
     return CheckResult(check="backup", state="ok", evidence=evidence)
 
