@@ -118,7 +118,7 @@ def test_the_example_of_a_configuration_is_valid(tmp_path: Path) -> None:
 
 def test_every_verb_is_documented_with_the_keys_of_its_body() -> None:
     text = (REPOSITORY / "docs/wire-protocol.md").read_text()
-    rows = dict(re.findall(r"^\| `([a-z]+)` \| `{(.*?)}` \|", text, re.MULTILINE))
+    rows = dict(re.findall(r"^\| `([a-z_]+)` \| `{(.*?)}` \|", text, re.MULTILINE))
     fields = {name: msgspec.structs.fields(verb.body) for name, verb in VERBS.items()}
     keys = {name: [f.encode_name if f.required else f"{f.encode_name}?" for f in fields[name]] for name in fields}
 

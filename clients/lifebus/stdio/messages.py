@@ -26,7 +26,7 @@ class LineRequest(Document, frozen=True, kw_only=True):
     """One line that was read: a verb, its body, and the id under which the answer is wanted."""
 
     id: RequestId
-    verb: Annotated[str, Meta(pattern=r"^[a-z]{1,32}$(?!\n)")]
+    verb: Annotated[str, Meta(pattern=r"^[a-z_]{1,32}$(?!\n)")]
     body: dict[str, Any] = field(default_factory=dict[str, Any])
 
 

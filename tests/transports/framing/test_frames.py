@@ -117,6 +117,7 @@ def code_of(body: bytes, kind: type[Any] = Emit) -> str | None:
 @pytest.mark.parametrize("correlation", [0, 1, 2**64 - 1])
 def test_a_header_is_read_as_it_was_written(correlation: int) -> None:
     assert decode_header(encode_header(correlation, "emit")) == (correlation, "emit")
+    assert decode_header(encode_header(correlation, "flow_show")) == (correlation, "flow_show")
 
 
 @pytest.mark.parametrize(
@@ -129,6 +130,8 @@ def test_a_header_is_read_as_it_was_written(correlation: int) -> None:
         b"\x02" + bytes(8) + b"ping",
         b"\x01" + bytes(8) + b"Ping",
         b"\x01" + bytes(8) + b"pi ng",
+        b"\x01" + bytes(8) + b"pi-ng",
+        b"\x01" + bytes(8) + b"_",
         b"\x01" + bytes(8) + b"ping\n",
         b"\x01" + bytes(8) + "pïng".encode(),
         b"\x01" + bytes(8) + b"p" * 33,

@@ -71,8 +71,10 @@ def decode_header(frame: bytes) -> tuple[int, str]:
 # Bounded, because the name comes from a peer that may send any.
 @lru_cache(maxsize=64)
 def _verb_of(name: bytes) -> str:
-    if not name.isalpha() or not name.islower():
-        raise InvalidRequest("header: the verb must be lower-case letters", code="malformed", field="header")
+    if not name.replace(b"_", b"").isalpha() or not name.islower():
+        raise InvalidRequest(
+            "header: the verb must be lower-case letters and underscores", code="malformed", field="header"
+        )
     return name.decode("ascii")
 
 
