@@ -36,7 +36,7 @@ def test_no_other_code_has_a_rule_and_such_codes_ask_somebody() -> None:
 
 
 def test_the_codes_64_to_78_have_the_names_of_sysexits() -> None:
-    known = {getattr(os, name): name for name in dir(os) if name.startswith("EX_") and name not in {"EX_OK"}}
+    known = {getattr(os, name): name for name in dir(os) if name.startswith("EX_") and name != "EX_OK"}
     for code in range(64, 79):
         rule = _rule_of(code)
         assert rule is not None
