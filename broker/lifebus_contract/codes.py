@@ -231,6 +231,17 @@ _RENEWAL: Final[_Codes] = {
 }
 """Renewal and continuations."""
 
+_FLOWS: Final[_Codes] = {
+    "no_run": ErrorCode(_INVALID, "there is no such run"),
+    "no_step": ErrorCode(_INVALID, "the run has no such step"),
+    "not_owner": ErrorCode(_CONFLICT, "another one runs it by now"),
+    "not_retriable": ErrorCode(_CONFLICT, "the step is not in a state from which it can be tried again"),
+    "root_taken": ErrorCode(_CONFLICT, "another run, or its owner, holds the root of the project"),
+    "run_exists": ErrorCode(_CONFLICT, "the id is that of another run"),
+    "run_over": ErrorCode(_CONFLICT, "the run has ended"),
+}
+"""Runs of flows."""
+
 _SETTINGS: Final[_Codes] = {
     "configuration": ErrorCode(_INTERNAL, "a setting is wrong, or rules out what was asked for", also=(_OPERATOR,)),
     "manifest_invalid": ErrorCode(_INVALID, "a manifest breaks the contract"),
@@ -252,6 +263,7 @@ GROUPS: Final[dict[str, _Codes]] = {
     "State and snapshots": _STATE,
     "Files and directories": _FILES,
     "Renewal": _RENEWAL,
+    "Flows": _FLOWS,
     "Settings and installation": _SETTINGS,
 }
 """The table by subject, in the order of the documentation."""
