@@ -3,7 +3,7 @@
 import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 import anyio.to_thread
 import structlog
@@ -11,13 +11,13 @@ from msgspec import structs
 
 from lifebus_adapters.adapter import Adapter, ContextDelivery, HookAnswer, HookCall, HookReading
 from lifebus_broker.ledger.refusals import NOT_NOW
-from lifebus_broker.ports import StoredReceipt
 from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.dispatch import EmissionResult
 from lifebus_broker.routing.registry import alias_warning
 from lifebus_broker.state.telemetry_keys import HOOKS
 from lifebus_contract import AdapterManifest, BrokerBusy, Emission, IdSource, InvalidRequest, LifebusError
 from lifebus_supervisor.corrections.corrector import LostAnswer
+from lifebus_supervisor.hook_intake.admission import HookSupervision, Unsupervised
 from lifebus_supervisor.hook_intake.failed_calls import CallCounters, FailureLimit, failure_of
 from lifebus_supervisor.hook_intake.promises import Promises
 
@@ -30,29 +30,6 @@ _SMALL: Final = 32_768
 
 T = TypeVar("T")
 _log = structlog.get_logger("lifebus.hooks")
-
-
-class HookSupervision(Protocol):
-    """Knows what else was reported of a session (lifebus_supervisor.supervision)."""
-
-    async def admit(self, call: HookCall, reading: HookReading) -> tuple[Emission, ...]:
-        """Return the emissions as they are to be recorded, merged with what is known already."""
-        ...
-
-    def hook_seen(self, call: HookCall, reading: HookReading, results: Sequence[EmissionResult]) -> None:
-        """Take in a call that has been recorded."""
-        ...
-
-
-class Unsupervised:
-    """Nobody knows more than the hook."""
-
-    async def admit(self, call: HookCall, reading: HookReading) -> tuple[Emission, ...]:  # noqa: ARG002  a protocol's
-        """Return the emissions as they are."""
-        return reading.emissions
-
-    def hook_seen(self, call: HookCall, reading: HookReading, results: Sequence[EmissionResult]) -> None:
-        """Do nothing."""
 
 
 class HookCalls:
@@ -102,12 +79,13 @@ class HookCalls:
             return _NOTHING
         # A spooled call is history: nobody waits for its answer, and no client may deliver into the past.
         spooled = call.spooled_at_epoch_s is not None
-        emissions = await self._supervision.admit(call, reading)
+        admission = await self._supervision.admit(call, reading)
+        emissions = admission.emissions
         results = await self._emit(emissions, dispatch=not spooled)
         # Only now: what is not durable yet must not change what supervision knows.
-        self._supervision.hook_seen(call, reading, results)
-        if spooled and not emissions:  # what is on record of it already shows that its answer was lost
-            emissions, results = reading.emissions, await self._recorded(reading.emissions)
+        self._supervision.hook_seen(call, reading, admission, results)
+        if admission.recorded and not emissions:  # what is on record of it already shows that its answer was lost
+            emissions, results = reading.emissions, list(admission.recorded)
         self._promises.note(call, emissions, results)
         return _NOTHING if spooled else await _offload(call, adapter.render, call, _deliveries(emissions, results))
 
@@ -122,15 +100,6 @@ class HookCalls:
         # one busy result refuses the call: the hook spools it, and keys keep the others from coming twice
         _raise_busy(results)
         return results
-
-    async def _recorded(self, emissions: Sequence[Emission]) -> list[EmissionResult]:
-        """Return what is on record of emissions, as the replays that they would be."""
-        scopes = [(CLIENT_ID, one.request.adapter_id, one.request.idempotency_key or "") for one in emissions]
-        found = [None if known is None else known[1] for known in await self._bus.ledger.find(scopes)]
-        return [
-            EmissionResult(stored=(one,), replayed=True) if isinstance(one, StoredReceipt) else EmissionResult()
-            for one in found
-        ]
 
     async def _refuse_adapter(self, call: HookCall) -> None:
         """Record a call that nobody can read: under its adapter's name if there is a manifest, else not at all."""

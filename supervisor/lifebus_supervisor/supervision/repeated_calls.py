@@ -6,35 +6,33 @@ Such a call says nothing of what came after it: it ends nothing, opens nothing a
 from collections.abc import Sequence
 
 from lifebus_adapters.adapter import HookCall
-from lifebus_broker.ports import Ledger
+from lifebus_broker.ports import Known, Ledger, StoredReceipt
+from lifebus_broker.routing.dispatch import EmissionResult
 from lifebus_broker.state.telemetry_keys import HOOKS
 from lifebus_contract import Emission
+from lifebus_supervisor.hook_intake.admission import Admission
 
 
-class RepeatedCalls:
-    """Knows which calls that are under way are on record already."""
+async def admit_late(ledger: Ledger, call: HookCall, emissions: Sequence[Emission], last_position: int) -> Admission:
+    """Return what is to be recorded of a call from the spool: nothing where it is on record.
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
-        self._calls: set[str] = set()
+    One of which the last receipt is that of its session, at `last_position`, may have been interrupted: it is not on
+    record, unless all of its events are there.
+    """
+    keys = [one.request.idempotency_key or "" for one in emissions]
+    known = await ledger.find([(HOOKS, call.adapter_id, key) for key in keys])
+    found = [one for one in known if one is not None]
+    # Of a pruned receipt only the key is left; much has come since.
+    newest = max((stored.position if stored is not None else 0 for _, stored in found), default=0)
+    is_interrupted = len(found) < sum(map(bool, keys)) and newest == last_position
+    is_repeated = bool(found) and not is_interrupted
+    return Admission(
+        emissions=() if is_repeated else tuple(emissions),
+        recorded=tuple(map(_replay_of, known)),
+        is_repeated=is_repeated,
+    )
 
-    async def note(self, call: HookCall, emissions: Sequence[Emission], last_position: int) -> bool:
-        """Return whether a call is on record, and remember it until it is taken.
 
-        One of which the last receipt is that of its session, at `last_position`, may have been interrupted: it is not,
-        unless all of its events are there.
-        """
-        keys = [key for one in emissions if (key := one.request.idempotency_key) is not None]
-        found = [one for one in await self._ledger.find([(HOOKS, call.adapter_id, key) for key in keys]) if one]
-        # Of a pruned receipt only the key is left; much has come since.
-        newest = max((stored.position if stored is not None else 0 for _, stored in found), default=0)
-        if not found or (len(found) < len(keys) and newest == last_position):
-            return False
-        self._calls.add(call.call_id)
-        return True
-
-    def take(self, call: HookCall) -> bool:
-        """Return whether a call was noted, and forget it."""
-        is_noted = call.call_id in self._calls
-        self._calls.discard(call.call_id)
-        return is_noted
+def _replay_of(known: Known | None) -> EmissionResult:
+    stored = None if known is None else known[1]
+    return EmissionResult(stored=(stored,), replayed=True) if isinstance(stored, StoredReceipt) else EmissionResult()

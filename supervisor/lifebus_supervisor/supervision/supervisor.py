@@ -21,6 +21,7 @@ from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.dispatch import EmissionResult
 from lifebus_broker.state.receipt_view import BrokenLog
 from lifebus_contract import AdapterManifest, Emission, LifebusError, LifecycleEvent, RegisteredAdapter, SupportState
+from lifebus_supervisor.hook_intake.admission import Admission
 from lifebus_supervisor.supervision.apps import AppSessions
 from lifebus_supervisor.supervision.environment import DeferredRecorder, Environment, SupervisorLimits, TelemetryTail
 from lifebus_supervisor.supervision.ingest import TelemetryInbox, count_problems
@@ -30,7 +31,7 @@ from lifebus_supervisor.supervision.monitor.callers import announce_exit, note_c
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonitor
 from lifebus_supervisor.supervision.monitor_table import MonitorTable
 from lifebus_supervisor.supervision.recording import CLIENT_ID, Recorder, unrecorded_facts
-from lifebus_supervisor.supervision.repeated_calls import RepeatedCalls
+from lifebus_supervisor.supervision.repeated_calls import admit_late
 from lifebus_supervisor.supervision.rules.emissions import emissions_of
 from lifebus_supervisor.supervision.rules.endings import session_end, settles_at
 from lifebus_supervisor.supervision.rules.evaluation import evaluate
@@ -100,7 +101,6 @@ class Supervisor:
         self._requested = self._answered = 0
         self._last_result = PassResult()
         self._inbox = TelemetryInbox(telemetry, monitors)
-        self._repeated = RepeatedCalls(bus.ledger)
         self._recorder = Recorder(bus, monitors, environment.now, limits.interval_s)
         self._apps = AppSessions(bus.ledger, monitors, limits.silence.app_s)
 
@@ -112,19 +112,23 @@ class Supervisor:
         """Take note of committed receipts; a listener of the fan-out."""
         self.monitors.on_commit(stored, self._apps.unmonitored)
 
-    async def admit(self, call: HookCall, reading: HookReading) -> tuple[Emission, ...]:
+    async def admit(self, call: HookCall, reading: HookReading) -> Admission:
         """Return the emissions of a hook call as they are to be recorded, merged with what is known already."""
         registered = self._bus.registry.get(call.adapter_id)
         if reading.session is None or registered is None or not reading.emissions:
-            return reading.emissions
+            return Admission(emissions=reading.emissions)
         # Without the lock: a harness waits for its hook, and a pass may wait for callback clients.
         monitor = self.monitors.open((call.adapter_id, reading.session))
         # What others recorded in the session since is part of what is known of it.
         if not monitor.loaded or monitor.position < monitor.newest:
             await self.monitors.refresh(monitor, self.environment.now(), _REFRESH_TIMEOUT_S)
         is_spooled, is_orphaned = call.spooled_at_epoch_s is not None, self._is_orphaned(monitor, call)
-        if is_spooled and await self._repeated.note(call, reading.emissions, monitor.state.last_position):
-            return ()
+        admission = Admission(emissions=reading.emissions)
+        if is_spooled:
+            last_position = monitor.state.last_position
+            admission = await admit_late(self._bus.ledger, call, reading.emissions, last_position)
+        if admission.is_repeated:
+            return admission
         decides_end = is_orphaned or settles_an_end(monitor, reading.emissions[0].request.event)
         if await self._inbox.poll_before(call, reading, decides_end=decides_end) and monitor.loaded:
             self._take_updates(only=monitor)  # what the files prove is compared with the ledger
@@ -142,7 +146,7 @@ class Supervisor:
         self.merged += max(0, len(reading.emissions) - len(merged))
         if any(emission.request.event is LifecycleEvent.SESSION_ENDED for emission in merged):
             monitor.mark_closing(self.environment.now())
-        return merged
+        return structs.replace(admission, emissions=merged)
 
     def _take_updates(self, only: SessionMonitor | None = None) -> None:
         settle_s = _SETTLE_TICKS * self.limits.interval_s
@@ -158,9 +162,11 @@ class Supervisor:
         # The one that ended the session before says nothing of the life since.
         return known.harness != known.ended_by and not self.environment.is_alive(known.harness)
 
-    def hook_seen(self, call: HookCall, reading: HookReading, results: Sequence[EmissionResult]) -> None:
+    def hook_seen(
+        self, call: HookCall, reading: HookReading, admission: Admission, results: Sequence[EmissionResult]
+    ) -> None:
         """Take a hook call that has been recorded."""
-        if self._repeated.take(call):
+        if admission.is_repeated:
             return
         if reading.session is None:
             if announce_exit(self.monitors, call, reading, self.environment):
