@@ -242,6 +242,17 @@ _FLOWS: Final[_Codes] = {
 }
 """Runs of flows."""
 
+_QUESTIONS: Final[_Codes] = {
+    "action_not_allowed": ErrorCode(_INVALID, "the question does not allow that answer"),
+    "already_answered": ErrorCode(_CONFLICT, "the question was answered before; the detail says by whom, when and how"),
+    "no_question": ErrorCode(_INVALID, "there is no such question"),
+    "not_modifiable": ErrorCode(_INVALID, "an answer modifies what the question does not let it, or by a wrong value"),
+    "other_question": ErrorCode(_CONFLICT, "another question has the id"),
+    "question_settled": ErrorCode(_CONFLICT, "the question was settled so long ago that its answer is not kept"),
+    "question_withdrawn": ErrorCode(_CONFLICT, "the question was withdrawn: nobody waits for an answer"),
+}
+"""Questions to people, and their answers."""
+
 _SETTINGS: Final[_Codes] = {
     "configuration": ErrorCode(_INTERNAL, "a setting is wrong, or rules out what was asked for", also=(_OPERATOR,)),
     "manifest_invalid": ErrorCode(_INVALID, "a manifest breaks the contract"),
@@ -263,6 +274,7 @@ GROUPS: Final[dict[str, _Codes]] = {
     "State and snapshots": _STATE,
     "Files and directories": _FILES,
     "Renewal": _RENEWAL,
+    "Questions to people": _QUESTIONS,
     "Flows": _FLOWS,
     "Settings and installation": _SETTINGS,
 }

@@ -40,6 +40,7 @@ from lifebus_supervisor.jobs.backups import BackupTask, compose_backups
 from lifebus_supervisor.jobs.retention import RetentionTask
 from lifebus_supervisor.jobs.scrubber import Scrubber, compose_scrubber
 from lifebus_supervisor.jobs.state_follower import StateFollowerTask, compose_follower
+from lifebus_supervisor.runtime.inbox.inbox import Inbox
 from lifebus_supervisor.supervision.composition import compose_supervisor
 from lifebus_supervisor.supervision.driving import drive
 from lifebus_supervisor.supervision.report import harness_statuses
@@ -68,6 +69,7 @@ class Core:
     follower: StateFollowerTask | None
     observations: ObservationVerbs
     consumers: Consumers
+    inbox: Inbox
     snapshots: SnapshotVerbs
     retention: RetentionTask | None
     scrubber: Scrubber | None
@@ -124,6 +126,7 @@ def compose_core(
         follower=follower,
         observations=ObservationVerbs(signals, AppServerIntake(bus, supervisor, recorder), registry),
         consumers=consumers,
+        inbox=Inbox(ledger.journal, lambda: time.time_ns() // 1_000_000),
         snapshots=snapshots,
         retention=_compose_retention(settings, ledger, follower, snapshots, consumers),
         scrubber=compose_scrubber(settings, ledger),

@@ -97,6 +97,7 @@ async def _recover(core: Core) -> None:
     await recover_sessions(core.supervisor, follower, tasks)
     await core.snapshots.start(fanout, tasks)
     await core.consumers.open(fanout)
+    await core.inbox.open()
     add_command_clients(core.settings, core.bus.clients, tasks)
 
 
