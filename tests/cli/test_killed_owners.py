@@ -20,10 +20,10 @@ DEAF = """import os, signal, time
 from pathlib import Path
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 if os.fork() == 0:
-    time.sleep(600)
+    time.sleep(600)  # until it is killed; it ends by itself should the test fail
 os.read(0, 1)
 Path(os.environ["LC_DEAF"], str(os.getpid())).touch()
-time.sleep(600)
+time.sleep(600)  # the same
 """
 """A command that ignores the end of its stdin and SIGTERM, with a child of its own; it is asked once it is guarded."""
 COMMAND = (sys.executable, "-I", "-S", "-c", DEAF)

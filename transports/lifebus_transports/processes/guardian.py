@@ -32,7 +32,7 @@ def main() -> None:
                 left.pop(pid, None)
     for number in (signal.SIGTERM, signal.SIGKILL):
         if left:
-            time.sleep(GRACE_S)
+            time.sleep(GRACE_S)  # a process of its own, which has nothing else to do, and no parent of these to wait
         left = {pid: start for pid, start in left.items() if _signal(pid, start, number)}
 
 

@@ -142,6 +142,7 @@ def _state_directory(settings: "Settings") -> CheckResult:
     from lifebus_transports.runtime_dir import open_private_directory  # noqa: PLC0415
 
     path = settings.state_dir
+    # Before it is opened: also what will be made, and `exists` raises where a parent lets nobody look.
     check_parents(path)
     if not path.exists():
         return CheckResult(check="state", state="ok", evidence=f"{path} will be made at the first start")
@@ -168,6 +169,7 @@ def _runtime_directory(settings: "Settings") -> CheckResult:
     path = settings.runtime_dir
     for name in _SOCKETS:
         check_socket_path(path / name)
+    # Before it is opened: also what will be made, and `exists` raises where a parent lets nobody look.
     check_parents(path)
     if not path.exists():
         return CheckResult(check="runtime", state="ok", evidence=f"{path} will be made at the first start")
