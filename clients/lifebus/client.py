@@ -13,7 +13,6 @@ from msgspec import Struct
 
 from lifebus._internal.answers import decode_recorded
 from lifebus._internal.connection import Connection, broker_directory
-from lifebus._internal.liveness import while_broker_lives
 from lifebus._internal.outbox import Outbox
 from lifebus._internal.thread_views import SignalsSince, ThreadViews
 from lifebus._internal.view import Position
@@ -143,8 +142,7 @@ class Bus:
             raise InvalidRequest(f"a request may take {MAX_MESSAGE_BYTES} bytes", code="too_large")
         timeout = self.timeout * find_verb(verb).timeout_factor + more
         # Sent once, so that waiting for the next broker would be in vain.
-        ask = partial(self._connection.ask_encoded, verb, body, timeout=timeout)
-        return await while_broker_lives(self._connection.runtime_dir, ask)
+        return await self._connection.ask_encoded(verb, body, timeout=timeout, watch=True)
 
     async def tick(self, adapter_id: str | None = None, session: str | None = None) -> TickResult:
         """Have the broker examine its harnesses now, and return what it observed (docs/contract.md 2.6).
@@ -354,8 +352,7 @@ async def connect(
     try:
         try:
             # A file may be left by a broker that was killed: only an answer proves that one runs.
-            ping = partial(connection.ask, "ping", Nothing(), Nothing, timeout=timeout)
-            await while_broker_lives(directory, ping)
+            await connection.ask("ping", Nothing(), Nothing, timeout=timeout, watch=True)
         except DeadlineExceeded:
             raise TransportError(f"the broker at {directory} does not answer", code="no_broker") from None
         yield Bus(connection, client_id, timeout)

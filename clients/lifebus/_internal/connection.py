@@ -70,31 +70,48 @@ class Connection:
         self._gate.close()
         self._fail_pending(TransportError("the connection was closed before the answer came"))
 
-    async def ask(self, verb: str, body: Document, answer: type[T], *, timeout: float) -> T:  # noqa: ASYNC109  a deadline is part of every request
+    async def ask(
+        self,
+        verb: str,
+        body: Document,
+        answer: type[T],
+        *,
+        timeout: float,  # noqa: ASYNC109  a deadline is part of every request
+        watch: bool = False,
+    ) -> T:
         """Return the answer to one request.
+
+        With `watch` it ends within a second once no broker runs, as does what takes long in any case.
 
         Raises:
             DeadlineExceeded: no answer within `timeout` seconds; what became of the request is unknown.
             BrokerBusy: this side's or the broker's queue is full.
             InternalError: the answer cannot be read; what became of the request is unknown.
-            TransportError: the broker ended before it answered what takes long.
+            TransportError: the broker ended before it answered what is watched or takes long.
             LifebusError: the broker refused, or is another user's (`foreign_broker`).
         """
-        return decode_answer(await self.ask_encoded(verb, encode_msgpack(body), timeout=timeout), answer)
+        return decode_answer(await self.ask_encoded(verb, encode_msgpack(body), timeout=timeout, watch=watch), answer)
 
-    async def ask_encoded(self, verb: str, body: bytes, *, timeout: float) -> bytes:  # noqa: ASYNC109  as `ask`
+    async def ask_encoded(
+        self,
+        verb: str,
+        body: bytes,
+        *,
+        timeout: float,  # noqa: ASYNC109  as `ask`
+        watch: bool = False,
+    ) -> bytes:
         """Return the answer to one request as it came, both sides being MessagePack.
 
         Raises:
             LifebusError: as `ask`.
         """
-        future = self.post(verb, body)
+        future, takes_long = self.post(verb, body), _takes_long(verb)
         try:
             with anyio.fail_after(timeout):
-                if not _takes_long(verb):
+                if not (watch or takes_long):
                     return await future
                 # Sent once, and waited for long: whoever answers later, it is not the broker that was asked.
-                return await while_broker_lives(self.runtime_dir, lambda: future, same=True)
+                return await while_broker_lives(self.runtime_dir, lambda: future, same=takes_long)
         except TimeoutError:
             raise DeadlineExceeded(
                 f"the broker at {self.runtime_dir} did not answer `{verb}` within {timeout:g} s"

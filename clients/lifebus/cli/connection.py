@@ -59,6 +59,7 @@ def on_bus(
         async with connect(client_id, runtime_dir=directory, timeout=connection.seconds) as bus:
             if lasting:
                 return await across_brokers(directory, partial(work, bus), partial(_tell, directory))
+            # Around all that the command asks and reads; what takes long is watched more closely by its connection.
             return await while_broker_lives(directory, partial(work, bus))
 
     return anyio.run(connected)

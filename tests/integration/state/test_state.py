@@ -1,5 +1,7 @@
 """What is no longer kept is stood for by a state: exactly what was so where the receipts begin, and nothing between."""
 
+from typing import Any
+
 import anyio.to_thread
 import msgspec
 import pytest
@@ -126,7 +128,7 @@ async def test_a_state_that_moves_on_while_it_is_read_is_read_anew(monkeypatch: 
         asked: list[StateQuery] = []
         ask = bus._connection.ask
 
-        async def meddle(verb: str, body: StateQuery, answer: type[StatePage], **patience: float) -> StatePage:
+        async def meddle(verb: str, body: StateQuery, answer: type[StatePage], **patience: Any) -> StatePage:
             asked.append(body)
             if len(asked) == 3:
                 await pruned(daemon, 5)
