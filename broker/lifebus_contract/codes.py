@@ -232,6 +232,7 @@ _RENEWAL: Final[_Codes] = {
 """Renewal and continuations."""
 
 _FLOWS: Final[_Codes] = {
+    "flow_invalid": ErrorCode(_INVALID, "a flow file has mistakes, all of which are named"),
     "no_run": ErrorCode(_INVALID, "there is no such run"),
     "no_step": ErrorCode(_INVALID, "the run has no such step"),
     "not_owner": ErrorCode(_CONFLICT, "another one runs it by now"),

@@ -3,7 +3,6 @@
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
@@ -14,7 +13,6 @@ from cli.test_commands import envelope
 from lifebus_transports.processes.guard import GUARD
 from support.clients.proxy_box import eventually
 from support.command_line import PATIENCE_S, Shell, broker_up
-from support.fork_server import Process
 from support.leftovers import MARK, marked
 from support.running import short_directory
 
@@ -43,9 +41,8 @@ def deaf(shell: Shell) -> list[int]:
     return [int(path.name) for path in Path(shell.environment["LC_DEAF"]).iterdir()]
 
 
-@contextmanager
-def invoked(shell: Shell) -> Iterator[Process]:
-    """Run `lifebus invoke` with the command, which has started."""
+def test_a_killed_invoke_leaves_nothing(shell: Shell) -> None:
+    shell.environment[MARK] = mark = uuid4().hex
     dispatch = shell.directory / "dispatch"
     dispatch.write_bytes(envelope())
     with (
@@ -53,12 +50,6 @@ def invoked(shell: Shell) -> Iterator[Process]:
         shell.started("invoke", "--deadline", "5m", "--", *COMMAND, stdin=stdin.fileno()) as process,
     ):
         eventually(lambda: len(deaf(shell)) == 1)
-        yield process
-
-
-def test_a_killed_invoke_leaves_nothing(shell: Shell) -> None:
-    shell.environment[MARK] = mark = uuid4().hex
-    with invoked(shell) as process:
         process.kill()
         process.wait(PATIENCE_S)
         eventually(lambda: marked(mark) == [])
@@ -86,7 +77,13 @@ def test_a_killed_broker_and_a_killed_serve_leave_nothing(shell: Shell) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_invoke_that_a_signal_ends_says_so_as_a_shell_does(shell: Shell, number: signal.Signals) -> None:
     shell.environment[MARK] = mark = uuid4().hex
-    with invoked(shell) as process:
+    dispatch = shell.directory / "dispatch"
+    dispatch.write_bytes(envelope())
+    with (
+        dispatch.open() as stdin,
+        shell.started("invoke", "--deadline", "5m", "--", *COMMAND, stdin=stdin.fileno()) as process,
+    ):
+        eventually(lambda: len(deaf(shell)) == 1)
         process.send_signal(number)
         assert process.wait(PATIENCE_S) == 128 + number
         assert marked(mark) == []
