@@ -10,6 +10,7 @@ from uuid import uuid4
 import psutil
 
 from lifebus_transports.processes.guard import GUARD
+from lifebus_transports.processes.shim_pool import SHIMS
 
 MARK = "LC_LIFEBUS_MARK"
 """A variable that every command gets by the allow-list, and that its children keep."""
@@ -36,7 +37,8 @@ def descriptors() -> dict[int, str]:
             found[int(path.name)] = str(path.readlink())
         except OSError:  # that of the listing itself
             continue
-    found.pop(GUARD.pipe, None)
+    for number in (GUARD.pipe, *(shim.channel.fileno() for shim in SHIMS.idle)):
+        found.pop(number, None)
     return found
 
 
@@ -44,7 +46,7 @@ def children() -> dict[int, str]:
     """Return the children of this process, zombies among them, and what each is."""
     found: dict[int, str] = {}
     for child in psutil.Process().children():
-        if child.pid == GUARD.pid:  # it stays as long as this process
+        if child.pid in (GUARD.pid, *(shim.pid for shim in SHIMS.idle)):  # they stay as long as this process
             continue
         try:
             found[child.pid] = child.status()

@@ -1,22 +1,35 @@
-"""One try of a step: its program runs in a session of its own, and its end comes back as a value."""
+"""One try of a step: its program runs in a session of its own, and its end comes back as a value.
 
-import signal
+A shim is the program's parent (`lifebus_transports.shims`): it keeps the output and ends what is left, also when this
+process is killed.
+"""
+
+import fcntl
+import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 import anyio
+import anyio.to_thread
 from msgspec import Struct
 
 from lifebus_adapters.adapter import CallerProcess
 from lifebus_contract.flows import Outcome, OutcomeKind, ProcessLimits
-from lifebus_transports.processes.child import ChildProcess
-from lifebus_transports.processes.identity import identify
-from lifebus_transports.processes.spec import CommandSpec
+from lifebus_supervisor.runtime.step_outcome import never_started, outcome_of
+from lifebus_transports.processes.identity import started_as
+from lifebus_transports.processes.redaction import StderrTail, redact, secrets_in
+from lifebus_transports.processes.shim_child import ShimChild
+from lifebus_transports.shims.messages import Limit, ShimCommand
 
-_FIRST_SIGNAL_CODE: Final = 129
-_LAST_SIGNAL_CODE: Final = 128 + 64
+_CANCELLED_GRACE_MS: Final = 500
+"""The longest grace when the caller is cancelled: whoever stops this process waits."""
+
+_CPU_GRACE_S: Final = 5
+"""Seconds of processor time between SIGXCPU and SIGKILL."""
+
+_MIB: Final = 1_048_576
 
 
 class StepCommand(Struct, frozen=True, kw_only=True):
@@ -38,7 +51,7 @@ class StepEnd(Struct, frozen=True, kw_only=True):
     """How a try ended.  `process` is None where none was started, or the system does not say.
 
     `tail` is the end of what it wrote to stderr, redacted, at most 500 characters; `left` counts the processes that it
-    left behind and that had to be ended.
+    left behind and that had to be ended.  `output_fault` says why not all that is to be kept of its output was.
     """
 
     outcome: Outcome
@@ -48,6 +61,7 @@ class StepEnd(Struct, frozen=True, kw_only=True):
     stderr_bytes: int = 0
     tail: str = ""
     left: int = 0
+    output_fault: str = ""
 
 
 async def run_step(command: StepCommand, *, cancelled: anyio.Event) -> StepEnd:
@@ -57,64 +71,96 @@ async def run_step(command: StepCommand, *, cancelled: anyio.Event) -> StepEnd:
     is cancelled takes the program along.
     """
     began = time.monotonic_ns()
-    sizes = [0, 0]
-    spec = CommandSpec(argv=command.argv, setting=command.environment, cwd=command.cwd)
-
-    def take(data: bytes) -> None:
-        sizes[0] += len(data)
-
-    try:
-        child = ChildProcess(spec, take)
-    except (OSError, ValueError) as fault:
-        detail = str(fault)
-        return StepEnd(outcome=Outcome(kind=OutcomeKind.CANNOT_START, detail=detail), duration_ms=_since_ms(began))
-    process = identify(child.pid)
+    child = ShimChild(_shim_command(command))
+    child.launch()
     ended_by: OutcomeKind | None = None
     try:
-        child.send(b"", last=True)
         async with anyio.create_task_group() as tasks:
-
-            async def watch() -> None:
-                await cancelled.wait()
-                child.request_end()
-
-            tasks.start_soon(watch)
-            limit = None if command.time_limit_ms is None else command.time_limit_ms / 1_000
-            with anyio.move_on_after(limit) as scope:
-                await child.ending.wait()
-            if scope.cancelled_caught:
+            tasks.start_soon(_end_when, cancelled, child, command.grace_ms)
+            await child.begun.wait()
+            limit_s = None if command.time_limit_ms is None else command.time_limit_ms / 1_000
+            with anyio.move_on_after(limit_s) as scope:
+                await child.ended.wait()
+            if scope.cancelled_caught and not cancelled.is_set():
                 ended_by = OutcomeKind.TIMED_OUT
-            elif not child.exited.is_set():
-                ended_by = OutcomeKind.ABORTED
+                child.ask_to_end(command.grace_ms)
+            await child.ended.wait()
             tasks.cancel_scope.cancel()
     finally:
-        await child.end(command.grace_ms / 1_000)
-    return StepEnd(
-        outcome=_outcome_of(child.status, ended_by),
-        duration_ms=_since_ms(began),
-        process=process,
-        stdout_bytes=sizes[0],
-        tail=child.redacted_errors([]),
-    )
+        if not child.ended.is_set():
+            child.ask_to_end(min(command.grace_ms, _CANCELLED_GRACE_MS))
+            with anyio.CancelScope(shield=True):
+                await child.ended.wait()
+    return _step_end(command, child, ended_by or OutcomeKind.ABORTED, (time.monotonic_ns() - began) // 1_000_000)
 
 
-def _outcome_of(status: int | None, ended_by: OutcomeKind | None) -> Outcome:
-    code = status if status is not None and status >= 0 else None
-    number = -status if status is not None and status < 0 else None
-    if ended_by is not None:
-        return Outcome(kind=ended_by, code=code, signal=number)
-    if number is None and code is not None and _FIRST_SIGNAL_CODE <= code <= _LAST_SIGNAL_CODE:
-        number = code - 128
-    kind = OutcomeKind.EXITED if number is None else OutcomeKind.SIGNALLED
-    return Outcome(kind=kind, code=code, signal=number, detail="" if number is None else _name_of(number))
+async def wait_for_earlier(output: Path) -> None:
+    """Wait until nothing of an earlier try runs whose owner was killed; `output` is that of the try.
+
+    The shim ends it, which takes no longer than some seconds.
+    """
+    await anyio.to_thread.run_sync(_wait_for_lock, output.with_name(f"{output.name}.out"), abandon_on_cancel=True)
 
 
-def _name_of(number: int) -> str:
+def _wait_for_lock(path: Path) -> None:
     try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:  # it never began
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+    finally:
+        os.close(descriptor)
 
 
-def _since_ms(began: int) -> int:
-    return (time.monotonic_ns() - began) // 1_000_000
+async def _end_when(cancelled: anyio.Event, child: ShimChild, grace_ms: int) -> None:
+    await cancelled.wait()
+    child.ask_to_end(grace_ms)
+
+
+def _shim_command(command: StepCommand) -> ShimCommand:
+    return {
+        "argv": list(command.argv),
+        "cwd": command.cwd,
+        "environment": dict(command.environment),
+        "output": str(command.output),
+        "keep": command.limits.output_kb * 1_024,
+        "limits": limits_of(command.limits),
+    }
+
+
+def limits_of(limits: ProcessLimits) -> list[Limit]:
+    """Return the limits of the system that a step's processes get."""
+    cpu_s = limits.cpu_s
+    found: list[tuple[str, int | None, int]] = [
+        ("RLIMIT_AS", None if limits.memory_mb is None else limits.memory_mb * _MIB, 0),
+        ("RLIMIT_CPU", cpu_s, _CPU_GRACE_S),
+        ("RLIMIT_NOFILE", limits.open_files, 0),
+        ("RLIMIT_NPROC", limits.processes, 0),
+        ("RLIMIT_FSIZE", None if limits.file_mb is None else limits.file_mb * _MIB, 0),
+    ]
+    return [{"name": name, "soft": soft, "hard": soft + more} for name, soft, more in found if soft is not None]
+
+
+def _step_end(command: StepCommand, child: ShimChild, ended_by: OutcomeKind, duration_ms: int) -> StepEnd:
+    end, fault = child.end, child.fault
+    if fault is not None:
+        return StepEnd(outcome=never_started(fault, command.argv[0], command.cwd), duration_ms=duration_ms)
+    process = started_as(child.pid, child.start) if child.pid else None
+    if end is None:
+        detail = "the process that watched over it was killed"
+        return StepEnd(
+            outcome=Outcome(kind=OutcomeKind.INTERRUPTED, detail=detail), duration_ms=duration_ms, process=process
+        )
+    errors = StderrTail()
+    errors.add(end["tail"].encode("latin-1"))
+    return StepEnd(
+        outcome=outcome_of(end["status"], ended_by if end["asked"] else None),
+        duration_ms=duration_ms,
+        process=process,
+        stdout_bytes=end["sizes"][0],
+        stderr_bytes=end["sizes"][1],
+        tail=redact(errors.text(), secrets_in(command.environment)),
+        left=end["left"] + end["stuck"],
+        output_fault=end["output_fault"],
+    )

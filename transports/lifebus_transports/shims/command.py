@@ -1,0 +1,199 @@
+"""One command and its end: started, kept in sight, ended when asked, and nothing of it left behind."""
+
+import os
+import resource
+import select
+import signal
+import subprocess
+import time
+from functools import partial
+from typing import Final
+
+from lifebus_transports.shims import ending
+from lifebus_transports.shims.channel import Channel
+from lifebus_transports.shims.kernel import Process, descendants, start_of
+from lifebus_transports.shims.messages import Limit, ShimCommand, ShimEnd, StartFault
+from lifebus_transports.shims.output import Output
+
+LEFT_GRACE_S: Final = 0.5
+"""How long, after SIGTERM, what a command leaves behind may take to end, and a command whose owner is gone; seconds."""
+
+_STUCK_S: Final = 2.0
+"""How long the end of a killed process is waited for; the kernel may hold one that waits for a disk."""
+
+_ROUND_S: Final = 0.05
+"""How often what is left is looked for again, in seconds: grandchildren end without telling us."""
+
+_WAKEUP: Final = 4_096
+
+
+class Command:
+    """A command that runs, and its end.
+
+    `adopts` says that descendants whose parents end become children of this process; `wakeup` is readable after each
+    end of a child.  `_deadline` is when a command that was asked to end is killed, `_told` are the processes that have
+    got SIGTERM.
+    """
+
+    def __init__(self, channel: Channel, wakeup: int, *, adopts: bool) -> None:
+        self._channel = channel
+        self._wakeup = wakeup
+        self._adopts = adopts
+        self._outputs: tuple[Output, ...] = ()
+        self._pid = 0
+        self._status: int | None = None
+        self._deadline: float | None = None
+        self._told: set[Process] = set()
+        self._asked = False
+        self._left = 0
+
+    def run(self, command: ShimCommand) -> ShimEnd | StartFault:
+        """Run a command to its end; return how it ended, or why it did not start."""
+        fault = self._start(command)
+        if fault is not None:
+            return fault
+        self._channel.send({"pid": self._pid, "start": start_of(self._pid)})
+        if self._channel.has_received:
+            self._listen()
+        while self._status is None:
+            self._wait(self._deadline)
+            self._status = ending.reap(self._pid)
+            if self._status is None and self._deadline is not None and time.monotonic() >= self._deadline:
+                # It is not waited for yet, so that the number of its group is still its own.
+                ending.signal_group(self._pid, signal.SIGKILL)
+        self._end_what_is_left()
+        return self._end()
+
+    def _start(self, command: ShimCommand) -> StartFault | None:
+        stage = "output"
+        try:
+            for name in (".out", ".err"):
+                self._outputs += (Output(command["output"] + name, command["keep"]),)
+            stage = "cwd"
+            os.chdir(command["cwd"])
+            stage = "limits" if command["limits"] else "exec"
+            self._pid = self._spawn(command)
+        except (OSError, ValueError, subprocess.SubprocessError) as fault:
+            for output in self._outputs:
+                output.close()
+                output.file.finish()
+            # What a limit's function raises comes back as an error of `subprocess`; what exec raises as it is.
+            stage = "exec" if stage == "limits" and not isinstance(fault, subprocess.SubprocessError) else stage
+            return {"stage": stage, "number": (fault.errno or 0) if isinstance(fault, OSError) else 0}
+        finally:
+            for output in self._outputs:
+                os.close(output.theirs)
+            os.chdir("/")  # no directory of the project's is kept in use
+        return None
+
+    def _spawn(self, command: ShimCommand) -> int:
+        limits = command["limits"]
+        process = subprocess.Popen(  # noqa: S603  an argument list that the user has given
+            command["argv"],
+            stdin=subprocess.DEVNULL,
+            stdout=self._outputs[0].theirs,
+            stderr=self._outputs[1].theirs,
+            env=command["environment"],
+            start_new_session=True,
+            # There is one thread, so that Python may run between fork and exec; without limits no fork is needed.
+            preexec_fn=partial(_set_limits, limits) if limits else None,  # noqa: PLW1509
+        )
+        process.returncode = 0  # waited for by `ending.reap`; it must not do so itself
+        return process.pid
+
+    def _wait(self, until: float | None) -> None:
+        """Wait until something happens, and take in what comes."""
+        waiting = select.poll()
+        waiting.register(self._wakeup, select.POLLIN)
+        if self._channel.is_open:
+            waiting.register(self._channel.descriptor, select.POLLIN)
+        for output in self._outputs:
+            if output.pipe >= 0:
+                waiting.register(output.pipe, select.POLLIN)
+        # Up to the next millisecond: one that is woken too early would turn idle rounds.
+        left_ms = None if until is None else max(0, int((until - time.monotonic()) * 1_000) + 1)
+        ready = {descriptor for descriptor, _ in waiting.poll(left_ms)}
+        for output in self._outputs:
+            if output.pipe in ready:
+                output.read()
+        if self._wakeup in ready:
+            os.read(self._wakeup, _WAKEUP)
+        if self._channel.descriptor in ready:
+            self._listen()
+
+    def _listen(self) -> None:
+        for message in self._channel.receive():
+            self._ask(message["end"] / 1_000)
+        if not self._channel.is_open:  # the owner is gone
+            self._ask(LEFT_GRACE_S)
+
+    def _ask(self, grace_s: float) -> None:
+        """Ask the command to end; it is killed after the grace.  Of several graces the one that ends first counts."""
+        deadline = time.monotonic() + grace_s
+        self._deadline = deadline if self._deadline is None else min(self._deadline, deadline)
+        if self._asked or self._status is not None:
+            return
+        self._asked = True
+        ending.signal_group(self._pid, signal.SIGTERM)
+        ending.signal_group(self._pid, signal.SIGCONT)  # one that is stopped would not see it
+        found = descendants()
+        ending.signal_each([one for one in found if one.group != self._pid], signal.SIGTERM)
+        self._told = found
+
+    def _end_what_is_left(self) -> None:
+        """End what the command has left running, in its group or outside, and take in its last output."""
+        if not self._asked:
+            self._deadline = time.monotonic() + LEFT_GRACE_S
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if not self._is_left():
+                break
+            if number == signal.SIGKILL:
+                self._deadline = time.monotonic() + _STUCK_S
+            # What was asked to end and does so in time is no fault of the command's; what has to be killed is.
+            if number == signal.SIGKILL or not self._asked:
+                self._left = max(self._left, len(descendants()))
+            self._end_by(number)
+        for output in self._outputs:
+            while output.pipe >= 0 and output.read():
+                pass
+
+    def _end_by(self, number: signal.Signals) -> None:
+        """Send a signal to what is left until nothing is, or the deadline is over."""
+        while self._is_left():
+            if not self._adopts:
+                ending.signal_group(self._pid, number)
+            # Again in each round: what those have started that ended meanwhile is only found now.
+            found = descendants()
+            ending.signal_each(found - self._told if number == signal.SIGTERM else found, number)
+            self._told |= found
+            until = self._deadline or 0
+            if time.monotonic() >= until:
+                break
+            self._wait(min(until, time.monotonic() + _ROUND_S))
+
+    def _is_left(self) -> bool:
+        return ending.has_children() if self._adopts else ending.signal_group(self._pid, 0)
+
+    def _end(self) -> ShimEnd:
+        for output in self._outputs:
+            output.file.finish()
+        return {
+            "status": self._status or 0,
+            "asked": self._asked,
+            "sizes": [output.file.total for output in self._outputs],
+            "tail": self._outputs[1].tail.decode("latin-1"),
+            "left": self._left,
+            "stuck": len(descendants()) if self._is_left() else 0,
+            "output_fault": next((output.file.fault for output in self._outputs if output.file.fault), ""),
+        }
+
+
+def _set_limits(limits: list[Limit]) -> None:
+    for limit in limits:
+        number = getattr(resource, limit["name"], None)
+        if number is None:  # this system has no such limit
+            continue
+        _, most = resource.getrlimit(number)
+        if most == resource.RLIM_INFINITY:
+            most = limit["hard"]
+        resource.setrlimit(number, (min(limit["soft"], most), min(limit["hard"], most)))
