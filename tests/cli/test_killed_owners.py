@@ -1,6 +1,8 @@
 """What `lifebus up`, `serve` and `invoke` have started ends with them, also where they are killed."""
 
+import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +12,7 @@ import psutil
 import pytest
 
 from cli.test_commands import envelope
-from lifebus_transports.processes.guard import GUARD
+from lifebus_transports.processes.guard import Guard
 from support.clients.proxy_box import eventually
 from support.command_line import PATIENCE_S, Shell, broker_up
 from support.leftovers import MARK, marked
@@ -89,13 +91,18 @@ def test_invoke_that_a_signal_ends_says_so_as_a_shell_does(shell: Shell, number:
         assert marked(mark) == []
 
 
-def test_a_guardian_that_was_killed_is_replaced_and_knows_the_children_that_there_are() -> None:
-    GUARD.add(999_999_999)  # no process has this number
-    first = psutil.Process(GUARD.pid)
-    first.kill()
-    first.wait(PATIENCE_S)
-    GUARD.add(999_999_998)
-    assert psutil.Process(GUARD.pid).is_running()
-    assert GUARD.pid != first.pid
-    for number in (999_999_999, 999_999_998):
-        GUARD.remove(number)
+def test_a_guardian_that_was_killed_is_replaced_by_one_that_knows_the_children_that_there_are() -> None:
+    guard = Guard()
+    with subprocess.Popen(
+        (sys.executable, "-I", "-S", "-c", "import signal; signal.pause()"), start_new_session=True
+    ) as child:
+        guard.add(child.pid)
+        first = psutil.Process(guard.pid)
+        first.kill()
+        first.wait(PATIENCE_S)
+        guard.add(999_999_999)  # no process has this number
+        second = psutil.Process(guard.pid)
+        assert second != first
+        os.close(guard.pipe)  # what the end of this process would do
+        assert child.wait(PATIENCE_S) == -signal.SIGTERM
+        second.wait(PATIENCE_S)

@@ -203,4 +203,3 @@ def test_only_a_regular_file_is_relied_on(tmp_path: Path) -> None:
 def test_our_own_home_and_temporary_directory_are_sound(tmp_path: Path) -> None:
     check_parents(tmp_path / "run")
     check_parents(Path(pwd.getpwuid(os.geteuid()).pw_dir) / ".local" / "state" / "lifebus" / "run")
-    assert stat.S_ISDIR(tmp_path.stat().st_mode)

@@ -1,1 +1,1 @@
-"""What runs beside the broker: the state follower, the snapshotter, retention."""
+"""What runs beside the broker: the state follower, the snapshotter, retention, the scrubber, backups."""

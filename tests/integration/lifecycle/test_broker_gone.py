@@ -1,4 +1,4 @@
-"""A broker that died: whoever waits for it knows within a second, because its lock is free (docs/running.md)."""
+"""A broker that died: whoever waits for it knows within a second, because its lock is free (docs/configuration.md)."""
 
 import signal
 import time
