@@ -212,6 +212,21 @@ _FILES: Final[_Codes] = {
 }
 """Ledgers, exports, directories and locks."""
 
+_BENEATH: Final[_Codes] = {
+    "file_denied": ErrorCode(_OPERATOR, "the system does not let us read or write a file beneath the root"),
+    "file_too_large": ErrorCode(_TOO_LARGE, "a file, or a list of files, is larger than is read or written at once"),
+    "no_file": ErrorCode(_INVALID, "nothing has that path"),
+    "no_root": ErrorCode(_INVALID, "there is no root for files, or it cannot be opened"),
+    "not_a_directory": ErrorCode(_INVALID, "a path leads through something that is no directory"),
+    "not_a_file": ErrorCode(_INVALID, "a path is not that of a regular file"),
+    "not_empty": ErrorCode(_INVALID, "a directory that is to be deleted is not empty"),
+    "not_text": ErrorCode(_INVALID, "a file, or the name of one, is no UTF-8"),
+    "path_invalid": ErrorCode(_INVALID, "a text is no path, or one that is too long or reserved"),
+    "path_is_link": ErrorCode(_INVALID, "a path leads through a symbolic link; none is followed"),
+    "path_outside": ErrorCode(_INVALID, "a path leads out of the root: it is absolute, or goes up"),
+}
+"""Files beneath a root."""
+
 _RENEWAL: Final[_Codes] = {
     "bad_expiry": ErrorCode(_INVALID, "a continuation client's answer has no expiry where it should"),
     "claimed": ErrorCode(_CONFLICT, "another session has claimed the continuation"),
@@ -274,6 +289,7 @@ GROUPS: Final[dict[str, _Codes]] = {
     "Consumers": _CONSUMERS,
     "State and snapshots": _STATE,
     "Files and directories": _FILES,
+    "Files beneath a root": _BENEATH,
     "Renewal": _RENEWAL,
     "Questions to people": _QUESTIONS,
     "Flows": _FLOWS,

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lifebus.signals import SignalReceived, Signals
     from lifebus.state import State
     from lifebus.subscription import Subscription
+    from lifebus.workspace import Workspace
     from lifebus_contract import (
         CallbackRequest,
         CallbackResponse,
@@ -63,6 +64,7 @@ __all__ = [
     "Signals",
     "State",
     "Subscription",
+    "Workspace",
     "connect",
     "make_payload",
     "make_request",
@@ -81,6 +83,7 @@ _HOME = {
     "Signals": "lifebus.signals",
     "State": "lifebus.state",
     "Subscription": "lifebus.subscription",
+    "Workspace": "lifebus.workspace",
     "connect": "lifebus.client",
     "make_payload": "lifebus.requests",
     "make_request": "lifebus.requests",

@@ -48,8 +48,16 @@ from lifebus_transports.messages.reads import Backfill, BackfillPage
 from lifebus_transports.messages.snapshots import SaveAnswer, SaveTypeName
 from lifebus_transports.messages.status import BrokerStatus
 from lifebus_transports.messages.workers import ClientInfo
+from lifebus_transports.workspace.workspace import WorkspaceFiles as BlockingWorkspace
 
-__all__ = ["BlockingBus", "BlockingDeliveries", "BlockingSignals", "BlockingSubscription", "connect"]
+__all__ = [
+    "BlockingBus",
+    "BlockingDeliveries",
+    "BlockingSignals",
+    "BlockingSubscription",
+    "BlockingWorkspace",
+    "connect",
+]
 
 T = TypeVar("T")
 

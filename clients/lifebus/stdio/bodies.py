@@ -1,4 +1,4 @@
-"""The bodies of the verbs that only `lifebus stdio` has: to follow, to settle, to end.  Pure."""
+"""The bodies of the verbs that only `lifebus stdio` has: to follow, to settle, to end; and of files.  Pure."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar
@@ -103,6 +103,25 @@ class Unsubscribe(Document, frozen=True, kw_only=True):
     """`unsubscribe`: end the subscription with this number."""
 
     subscription: Count
+
+
+class FileBody(Document, frozen=True, kw_only=True):
+    """`read`, `exists` and `delete` of a path beneath the root (docs/files.md)."""
+
+    path: str
+
+
+class WriteFile(Document, frozen=True, kw_only=True):
+    """`write` a text to a path beneath the root."""
+
+    path: str
+    content: str
+
+
+class ListFiles(Document, frozen=True, kw_only=True):
+    """`list` the names in a directory beneath the root."""
+
+    directory: str = "."
 
 
 def decode_subscribe(body: dict[str, Any]) -> FollowReceipts | FollowSignals | ConsumeReceipts:

@@ -11,6 +11,7 @@ from anyio.abc import TaskGroup
 
 from lifebus._internal.lazy_log import LazyLogger
 from lifebus.stdio.broker_api import BrokerApi
+from lifebus.stdio.files import RootFiles
 from lifebus.stdio.lazy_bus import LazyBus
 from lifebus.stdio.messages import (
     MAX_LINE,
@@ -43,17 +44,24 @@ async def serve_peer(
     *,
     runtime_dir: Path | None,
     timeout: float,  # noqa: ASYNC109  the deadline of every request
+    root: Path | None = None,
 ) -> None:
     """Answer the requests of `reader` on `writer` until it ends or SIGTERM comes; what was taken is finished.
 
-    `timeout` is in seconds.  Without a broker every request is refused until there is one.
+    `timeout` is in seconds.  Without a broker every request is refused until there is one, but for those of files,
+    which lie beneath `root`.
 
     Raises:
+        LifebusError: `no_root` where the root cannot be opened.
         BrokenPipeError: the answers have no reader any more.
         OSError: the descriptors cannot be read or written.
     """
     bus = LazyBus(runtime_dir, timeout)
-    with anyio.CancelScope() as whole, closing(LineWriter(writer)) as lines:
+    with (
+        anyio.CancelScope() as whole,
+        closing(LineWriter(writer)) as lines,
+        closing(RootFiles(root, lines)) as files,
+    ):
         async with anyio.create_task_group() as lasting:
             reading = anyio.CancelScope()
             await lasting.start(_stop_at_sigterm, reading, whole)
@@ -61,7 +69,7 @@ async def serve_peer(
             lasting.start_soon(bus.run)
             lasting.start_soon(lines.run)
             requested = anyio.create_task_group()
-            peer = _Peer(BrokerApi(bus), lines, lasting, requested)
+            peer = _Peer(BrokerApi(bus), files, lines, lasting, requested)
             async with requested:
                 with reading:
                     await peer.read(reader)
@@ -76,17 +84,19 @@ async def serve_peer(
 class _Peer:
     """The other end of the lines, with its subscriptions and its registration.
 
-    Verbs that begin or end a stream have a handler here; every other one is a call.
+    Verbs of streams and of files have a handler here; every other one is a call.
     """
 
-    def __init__(self, api: BrokerApi, lines: LineWriter, lasting: TaskGroup, requested: TaskGroup) -> None:
+    def __init__(
+        self, api: BrokerApi, files: RootFiles, lines: LineWriter, lasting: TaskGroup, requested: TaskGroup
+    ) -> None:
         self.subscriptions = Subscriptions(api, lines, lasting, requested)
         self.registration = Registration(api, lines, lasting)
         self._api = api
         self._lines = lines
         self._requested = requested
         self._room = anyio.Semaphore(_MAX_REQUESTS)
-        self._streams = {**self.subscriptions.handlers(), **self.registration.handlers()}
+        self._own = {**self.subscriptions.handlers(), **self.registration.handlers(), **files.handlers()}
 
     async def read(self, reader: DescriptorReader) -> None:
         """Take every line; wait where too many requests are under way or the answers are not read."""
@@ -128,12 +138,12 @@ class _Peer:
         """Return what serves a request; who consumes by `fetch` settles by a call, as on the wire."""
         if request.verb in SETTLING and "subscription" not in request.body:
             return self._call
-        return self._streams.get(request.verb, self._call)
+        return self._own.get(request.verb, self._call)
 
     async def _call(self, request: LineRequest) -> None:
         """Pass a call on to the broker."""
         if request.verb not in VERBS:
-            known = ", ".join(dict.fromkeys((*VERBS, *self._streams)))
+            known = ", ".join(dict.fromkeys((*VERBS, *self._own)))
             raise InvalidRequest(f"no such verb: `{request.verb}`; known are {known}", code="unknown_verb")
         answer = await self._api.call(request.verb, request.body)
         await self._lines.put(encode_answer(request.id, answer))

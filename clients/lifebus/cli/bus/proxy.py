@@ -63,6 +63,7 @@ def stdio(
     *,
     runtime_dir: Annotated[Path | None, Parameter(env_var="LIFEBUS_RUNTIME_DIR")] = None,
     timeout: str = "5s",
+    root: Path | None = None,
 ) -> ExitCode:
     """Speak the request protocol on stdin and stdout, one JSON object a line, until stdin ends.
 
@@ -71,6 +72,7 @@ def stdio(
     Args:
         runtime_dir: The directory with the broker's sockets.
         timeout: How long a question may wait for the broker.
+        root: The directory beneath which files may be read and written; none without it.
     """
     import anyio  # noqa: PLC0415
 
@@ -82,7 +84,7 @@ def stdio(
 
     async def run() -> None:
         with closing(DescriptorWriter(1)) as outlet:
-            await serve_peer(DescriptorReader(0), outlet, runtime_dir=runtime_dir, timeout=seconds)
+            await serve_peer(DescriptorReader(0), outlet, runtime_dir=runtime_dir, timeout=seconds, root=root)
 
     anyio.run(run)
     return ExitCode.OK
