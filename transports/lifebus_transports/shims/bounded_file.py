@@ -23,9 +23,13 @@ class BoundedFile:
             OSError: it cannot be opened, is a symbolic link, or another process has it locked.
         """
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        # Before it is emptied: whoever has the lock still writes there.
-        fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.ftruncate(self._descriptor, 0)
+        try:
+            # Before it is emptied: whoever has the lock still writes there.
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(self._descriptor, 0)
+        except OSError:
+            os.close(self._descriptor)
+            raise
         self.total = 0
         self.fault = ""
         self._keep = keep

@@ -176,6 +176,8 @@ class Command:
 
     def _end(self) -> ShimEnd:
         for output in self._outputs:
+            if output.pipe >= 0:  # somebody has it who does not descend from the command
+                output.close()
             output.file.finish()
         return {
             "status": self._status or 0,

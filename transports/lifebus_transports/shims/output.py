@@ -6,7 +6,8 @@ from typing import Final
 from lifebus_transports.shims.bounded_file import BoundedFile
 
 _CHUNK: Final = 65_536
-_TAIL: Final = 8_192
+_TAIL: Final = 8_193
+"""One byte more than a receipt's text is made of, by which it is seen to be cut."""
 
 
 class Output:
@@ -15,7 +16,11 @@ class Output:
     def __init__(self, path: str, keep: int) -> None:
         self.file = BoundedFile(path, keep)
         self.tail = bytearray()
-        self.pipe, self.theirs = os.pipe()
+        try:
+            self.pipe, self.theirs = os.pipe()
+        except OSError:
+            self.file.finish()
+            raise
         os.set_blocking(self.pipe, False)
 
     def read(self) -> bool:
