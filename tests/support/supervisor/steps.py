@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 
-from lifebus_contract.flows import OutcomeKind, ProcessLimits
+from lifebus_contract.flows import OutcomeKind
 from lifebus_supervisor.runtime.step_process import StepCommand, StepEnd, run_step
 from support.leftovers import MARK
 
@@ -16,7 +16,7 @@ def step(folder: Path, *argv: str, **options: Any) -> StepCommand:
     """A command in a folder, with the mark of the test in its environment."""
     marked = {"PATH": os.defpath, MARK: os.environ.get(MARK, "")}
     environment = marked | options.pop("environment", {})
-    given = {"cwd": str(folder), "output": folder / "step.1", "grace_ms": 2_000} | options
+    given: dict[str, Any] = {"cwd": str(folder), "output": folder / "step.1", "grace_ms": 2_000} | options
     return StepCommand(argv=argv, environment=environment, **given)
 
 
@@ -38,6 +38,3 @@ async def run(command: StepCommand, *, cancelled: anyio.Event | None = None) -> 
 def brief(end: StepEnd) -> tuple[OutcomeKind, int | None, int | None]:
     """How it ended, without what is for people."""
     return end.outcome.kind, end.outcome.code, end.outcome.signal
-
-
-__all__ = ["OutcomeKind", "ProcessLimits", "brief", "python_step", "run", "sh_step", "step"]
