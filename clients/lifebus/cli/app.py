@@ -38,7 +38,7 @@ COMMANDS: Final = {
     "negotiate": (_CONTRACT, "contract.negotiate:negotiate", "Ask what an adapter gives for requirements."),
     "validate": (_CONTRACT, "contract.validate:validate", "Check documents against the contract."),
     "schema": (_CONTRACT, "contract.validate:schema", "Print the JSON Schema of a document."),
-    "conform": (_CONTRACT, "contract.manifest:conform", "Check an adapter, built in or a program."),
+    "conform": (_CONTRACT, "contract.manifest:conform_app", "Check an adapter, or a runtime of Loa workflows."),
     "events": (_CONTRACT, "contract.validate:events", "List the lifecycle events."),
     "compactions": (
         _ADMIN,

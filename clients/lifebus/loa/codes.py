@@ -1,4 +1,4 @@
-"""The exit codes of the Loa runtime contract, as data.  Pure."""
+"""The exit codes of the Loa runtime contract, as data (docs/runtime-conformance.md).  Pure."""
 
 from typing import Final
 

@@ -56,7 +56,7 @@ def test_documents_with_the_contracts_own_names_are_read_and_written_alike() -> 
         ),
     ]
     for kind, document in documents:
-        assert msgspec.to_builtins(msgspec.convert(document, kind)) == document
+        assert msgspec.json.decode(msgspec.json.encode(msgspec.convert(document, kind))) == document
 
 
 @pytest.mark.parametrize("time", ["2026-02-01T10:00:00", "2026-13-01T10:00:00Z", "yesterday", ""])

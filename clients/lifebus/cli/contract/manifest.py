@@ -9,6 +9,7 @@ from cyclopts import App, Parameter
 from lifebus.cli.arguments import parse_adapter, parse_choice, parse_seconds
 from lifebus.cli.connection import present_settings
 from lifebus.cli.contract.live import conform_live
+from lifebus.cli.contract.runtime import conform_runtime
 from lifebus.cli.documents import DocumentPath, read_document
 from lifebus.cli.exit_codes import ExitCode, UsageError
 from lifebus.cli.terminal import clean, paint, put, put_json, put_table
@@ -175,6 +176,11 @@ def _renewal(adapter: "RegisteredAdapter") -> "Iterator[tuple[str, str, str]]":
     yield ("", "", claim.evidence or "")
 
 
+conform_app = App(name="conform")
+conform_app.command(conform_runtime, name="runtime")
+
+
+@conform_app.default
 def conform(
     *adapter: Annotated[str, Parameter(allow_leading_hyphen=True)],
     json: bool = False,
