@@ -14,7 +14,7 @@ from lifebus.loa.types import (
     Cost,
     EscalationRequest,
     EscalationResponse,
-    LogEvent,
+    LoaEvent,
     ResponseAction,
 )
 
@@ -211,7 +211,7 @@ class PathRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     path: str
 
 
-class WriteFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class FileWrite(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Write a file below the project root."""
 
     path: str
@@ -251,7 +251,7 @@ class TokenEstimate(Struct, frozen=True, kw_only=True):
 class RunLog(Struct, frozen=True, kw_only=True):
     """The events of a run's log, the oldest first."""
 
-    events: tuple[LogEvent, ...]
+    events: tuple[LoaEvent, ...]
 
 
 class Compact(CompactionOptions, frozen=True, kw_only=True):
@@ -260,7 +260,7 @@ class Compact(CompactionOptions, frozen=True, kw_only=True):
     run_id: Name
 
 
-class Compacted(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CompactedPhases(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The phases whose contexts were compacted; with none of them, why."""
 
     phases: tuple[str, ...]
@@ -271,7 +271,7 @@ class LogRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Keep an event of a run's log."""
 
     run_id: Name
-    event: LogEvent
+    event: LoaEvent
 
 
 class RecordCost(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -281,7 +281,7 @@ class RecordCost(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     cost: Cost
 
 
-class Request(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RuntimeRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One line that a runtime reads."""
 
     id: int | str
@@ -289,19 +289,19 @@ class Request(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     params: msgspec.Raw = field(default_factory=lambda: msgspec.Raw(b"{}"))
 
 
-class ErrorInfo(Struct, frozen=True, kw_only=True):
+class FaultInfo(Struct, frozen=True, kw_only=True):
     """Why a request was not done."""
 
     code: Fault
     message: str
 
 
-class Line(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RuntimeLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One line that a runtime writes: an answer has an `id`, an event has its name."""
 
     id: int | str | UnsetType = UNSET
     result: msgspec.Raw | UnsetType = UNSET
-    error: ErrorInfo | UnsetType = UNSET
+    error: FaultInfo | UnsetType = UNSET
     event: str | UnsetType = UNSET
     params: msgspec.Raw | UnsetType = UNSET
 
@@ -322,7 +322,7 @@ METHODS: Final[dict[str, type[Struct]]] = {
     "response": AwaitResponse,
     "respond": Respond,
     "read": PathRequest,
-    "write": WriteFile,
+    "write": FileWrite,
     "exists": PathRequest,
     "list": ListFolder,
     "delete": PathRequest,
@@ -358,14 +358,14 @@ def encode_line(line: Struct) -> bytes:
 
 def encode_result(request_id: int | str, result: object) -> bytes:
     """Return the line of an answer."""
-    return encode_line(Line(id=request_id, result=msgspec.Raw(msgspec.json.encode(result))))
+    return encode_line(RuntimeLine(id=request_id, result=msgspec.Raw(msgspec.json.encode(result))))
 
 
 def encode_fault(request_id: int | str, fault: RuntimeFault) -> bytes:
     """Return the line of a request that was not done."""
-    return encode_line(Line(id=request_id, error=ErrorInfo(code=fault.fault, message=str(fault)[:1_024])))
+    return encode_line(RuntimeLine(id=request_id, error=FaultInfo(code=fault.fault, message=str(fault)[:1_024])))
 
 
 def encode_event(name: str, params: Struct) -> bytes:
     """Return the line of an event."""
-    return encode_line(Line(event=name, params=msgspec.Raw(msgspec.json.encode(params))))
+    return encode_line(RuntimeLine(event=name, params=msgspec.Raw(msgspec.json.encode(params))))

@@ -83,7 +83,7 @@ class EscalationResponse(Struct, frozen=True, kw_only=True, omit_defaults=True):
             raise ValueError(f"modifications: only the action `modify` has some, not `{self.action.value}`")
 
 
-class ContextSignals(Struct, frozen=True, kw_only=True):
+class LoaSignals(Struct, frozen=True, kw_only=True):
     """What is left for a phase; `time_remaining_ms` is null where it has no time limit."""
 
     context_tokens_available: Number
@@ -111,7 +111,7 @@ class StandardEvent(StrEnum):
     CONTEXT_COMPACTION = "context_compaction"
 
 
-class LogEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class LoaEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One event of the structured log."""
 
     event: str
@@ -133,7 +133,7 @@ class Cost(Struct, frozen=True, kw_only=True):
     estimated_usd: Annotated[float, Meta(ge=0)]
 
 
-class CostSummary(Struct, frozen=True, kw_only=True):
+class LoaCosts(Struct, frozen=True, kw_only=True):
     """What a run has cost in all; calls without a known price are in `unpriced_calls` and in no sum of money."""
 
     tokens_input: Number

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from lifebus.loa.conformance.check import CHECKLIST, Finding, Verdict
+from lifebus.loa.conformance.check import CHECKLIST, CheckVerdict, Finding
 from lifebus.loa.conformance.checks import CHECKS
 from lifebus.loa.conformance.suite import GROUND, checklist, examine, selected
 from support.effort import effort
@@ -20,7 +20,9 @@ async def _examine(*arguments: str, only: tuple[str, ...] = EVERYTHING, deadline
 
 async def test_a_runtime_that_keeps_the_contract_passes_every_check() -> None:
     found = await _examine()
-    assert {name: finding.evidence for name, finding in found.items() if finding.verdict is not Verdict.PASSED} == {}
+    assert {
+        name: finding.evidence for name, finding in found.items() if finding.verdict is not CheckVerdict.PASSED
+    } == {}
     assert list(found) == [check.name for check in selected()]
     assert all(done for _, _, done in checklist(list(found.values())))
 
@@ -29,13 +31,13 @@ async def test_a_runtime_that_keeps_the_contract_passes_every_check() -> None:
 async def test_a_runtime_that_is_wrong_in_one_thing_fails_that_check_alone(wrong: str) -> None:
     # At length beside every other check; otherwise beside what it builds on.
     found = await _examine(wrong, only=EVERYTHING if effort(0, 1) else (wrong,), deadline_s=effort(4, 10))
-    assert [name for name, finding in found.items() if finding.verdict is Verdict.FAILED] == [wrong]
+    assert [name for name, finding in found.items() if finding.verdict is CheckVerdict.FAILED] == [wrong]
     # Nothing else is left unsaid but what builds on it.
     after = {wrong}
     for check in selected():
         if wrong == GROUND or after & set(check.needs):
             after.add(check.name)
-    assert {name for name, finding in found.items() if finding.verdict is Verdict.NOT_JUDGED} <= after - {wrong}
+    assert {name for name, finding in found.items() if finding.verdict is CheckVerdict.NOT_JUDGED} <= after - {wrong}
 
 
 def test_every_line_of_the_contracts_checklist_has_checks() -> None:
@@ -54,7 +56,7 @@ def test_what_a_check_needs_runs_before_it() -> None:
 async def test_an_optional_capability_that_a_runtime_does_without_is_no_failure() -> None:
     only = ("codes.sysexits", "compaction.", "logging.events", "costs.total")
     verdicts = {name: finding.verdict for name, finding in (await _examine(SMALL, only=only)).items()}
-    assert {verdicts[name] for name in verdicts if name.startswith(only)} == {Verdict.ABSENT}
+    assert {verdicts[name] for name in verdicts if name.startswith(only)} == {CheckVerdict.ABSENT}
 
 
 @pytest.mark.parametrize(
@@ -70,9 +72,9 @@ async def test_a_program_that_speaks_no_protocol_fails_the_first_check_and_nothi
 ) -> None:
     monkeypatch.setattr("lifebus.loa.conformance.scene.START_S", 1.0)
     first, *others = await examine([sys.executable, "-c", program], deadline_s=0.5, only=("codes.success",))
-    assert (first.check, first.verdict) == (GROUND, Verdict.FAILED)
+    assert (first.check, first.verdict) == (GROUND, CheckVerdict.FAILED)
     assert evidence in first.evidence
-    assert {finding.verdict for finding in others} == {Verdict.NOT_JUDGED}
+    assert {finding.verdict for finding in others} == {CheckVerdict.NOT_JUDGED}
 
 
 async def test_a_program_that_is_not_there_is_said_to_be_so() -> None:

@@ -7,11 +7,11 @@ import pytest
 
 from lifebus.loa.types import (
     CompactionOptions,
-    ContextSignals,
     Cost,
     EscalationRequest,
     EscalationResponse,
-    LogEvent,
+    LoaEvent,
+    LoaSignals,
     StandardEvent,
 )
 
@@ -42,9 +42,9 @@ def test_documents_with_the_contracts_own_names_are_read_and_written_alike() -> 
             Cost,
             {"phase": "p", "tokens_input": 1, "tokens_output": 2, "api_calls": 1, "estimated_usd": 0.25},
         ),
-        (LogEvent, {"event": "phase_start", "timestamp": "2026-02-01T10:00:00Z"}),
+        (LoaEvent, {"event": "phase_start", "timestamp": "2026-02-01T10:00:00Z"}),
         (
-            ContextSignals,
+            LoaSignals,
             {
                 "context_tokens_available": 1,
                 "context_tokens_used": 2,

@@ -44,7 +44,7 @@ CHECKLIST: Final = {
 """The contract's checklist, line by line."""
 
 
-class Verdict(StrEnum):
+class CheckVerdict(StrEnum):
     """What a check found."""
 
     PASSED = "passed"
@@ -56,7 +56,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Check:
+class RuntimeCheck:
     """One property of a runtime.
 
     `item` is the line of the contract's checklist that it belongs to; `needs` are checks without which it says nothing;
@@ -78,7 +78,7 @@ class Finding:
     check: str
     level: Level
     item: str
-    verdict: Verdict
+    verdict: CheckVerdict
     evidence: str = ""
 
 
@@ -86,7 +86,7 @@ class CheckList:
     """Checks in the order in which they are written down."""
 
     def __init__(self, level: Level, item: str, *, capability: Capability | None = None) -> None:
-        self.checks: list[Check] = []
+        self.checks: list[RuntimeCheck] = []
         self._level, self._item, self._capability = level, item, capability
 
     def check(
@@ -96,7 +96,7 @@ class CheckList:
 
         def added(judge: Callable[[Scene], Awaitable[str]]) -> Callable[[Scene], Awaitable[str]]:
             self.checks.append(
-                Check(
+                RuntimeCheck(
                     name=name,
                     level=self._level,
                     item=self._item,

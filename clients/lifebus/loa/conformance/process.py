@@ -12,7 +12,7 @@ import anyio
 import msgspec
 from anyio.abc import Process, TaskGroup
 
-from lifebus.loa.protocol import MAX_LINE, Fault, Line, Request, RuntimeFault, encode_line
+from lifebus.loa.protocol import MAX_LINE, Fault, RuntimeFault, RuntimeLine, RuntimeRequest, encode_line
 from lifebus_transports.framing.lines import LineFramer, Overlong
 
 T = TypeVar("T")
@@ -111,7 +111,7 @@ class RuntimeProcess:
         # Its group too: what it has started must not be left behind.
         await self.kill()
 
-    async def _exchange(self, method: str, params: object, deadline_s: float) -> Line:
+    async def _exchange(self, method: str, params: object, deadline_s: float) -> RuntimeLine:
         process = self._process
         if process is None or process.stdin is None or self._reason:
             raise RuntimeBroken(self._reason)
@@ -121,7 +121,7 @@ class RuntimeProcess:
         raw = msgspec.Raw(msgspec.json.encode(params))
         try:
             with anyio.fail_after(deadline_s):
-                await process.stdin.send(encode_line(Request(id=number, method=method, params=raw)))
+                await process.stdin.send(encode_line(RuntimeRequest(id=number, method=method, params=raw)))
                 await slot.ready.wait()
         except TimeoutError:
             raise RuntimeBroken(f"no answer to `{method}` within {deadline_s:g} s") from None
@@ -152,7 +152,7 @@ class RuntimeProcess:
             self._break(f"it wrote a line of {line.size} bytes; the limit is {MAX_LINE}")
             return
         try:
-            message = msgspec.json.decode(line, type=Line)
+            message = msgspec.json.decode(line, type=RuntimeLine)
         except (msgspec.DecodeError, msgspec.ValidationError) as fault:
             self._break(f"it wrote a line that is no answer: {line[:80]!r} ({fault})")
             return
@@ -180,7 +180,7 @@ class _Slot:
 
     def __init__(self) -> None:
         self.ready = anyio.Event()
-        self.line: Line | None = None
+        self.line: RuntimeLine | None = None
 
 
 async def is_refused(asked: Any, *faults: Fault) -> bool:

@@ -29,7 +29,7 @@ class CheckFailed(Exception):
 
 
 @dataclass(frozen=True)
-class Started:
+class PhaseStarted:
     """A phase's script that has started, and waits for its exit code; `modified` is its variable LOA_MODIFIED."""
 
     phase: str
@@ -66,16 +66,16 @@ class ScriptedProject:
         """Return the program of a phase."""
         return ("/bin/sh", str(self._script), str(self._pipes), phase)
 
-    async def next_start(self) -> Started:
+    async def next_start(self) -> PhaseStarted:
         """Wait until a phase's script has started."""
         while b"\n" not in self._unread:
             await anyio.wait_readable(self._starts)
             self._unread += os.read(self._starts, 4_096)
         line, _, self._unread = self._unread.partition(b"\n")
         phase, pid, modified = line.decode(errors="replace").split(" ", 2)
-        return Started(phase, self._pipes / f"gate.{phase}.{pid}", modified)
+        return PhaseStarted(phase, self._pipes / f"gate.{phase}.{pid}", modified)
 
-    def end(self, started: Started, code: int) -> None:
+    def end(self, started: PhaseStarted, code: int) -> None:
         """Have a script end with a code.
 
         Raises:

@@ -9,7 +9,7 @@ import msgspec
 from anyio.abc import TaskGroup
 
 from lifebus.loa.conformance.process import RuntimeBroken, RuntimeProcess
-from lifebus.loa.conformance.project import CheckFailed, ScriptedProject, Started
+from lifebus.loa.conformance.project import CheckFailed, PhaseStarted, ScriptedProject
 from lifebus.loa.protocol import (
     ESCALATION,
     EscalationEvent,
@@ -48,7 +48,7 @@ class Over(msgspec.Struct, frozen=True):
         return f"the run is {self.state.value}"
 
 
-Moment = Started | EscalationEvent | Over
+Moment = PhaseStarted | EscalationEvent | Over
 
 
 class Scene:
@@ -131,10 +131,10 @@ class Scene:
             return await self._receive.receive()
         raise CheckFailed(f"{awaited}, and nothing happened within {self._deadline_s:g} s")
 
-    async def started(self, phase: str) -> Started:
+    async def started(self, phase: str) -> PhaseStarted:
         """Return the phase's script, which is to be what happens next."""
         match await self.next(f"phase `{phase}` was to start"):
-            case Started() as found if found.phase == phase:
+            case PhaseStarted() as found if found.phase == phase:
                 return found
             case other:
                 raise CheckFailed(f"phase `{phase}` was to start; {describe(other)}")
@@ -164,7 +164,7 @@ class Scene:
         """Have a phase end with 1 as often as it is tried; return how often that was, and the escalation."""
         for tries in range(at_most):
             match await self.next("a try, or a question, was to follow"):
-                case Started() as found if found.phase == phase:
+                case PhaseStarted() as found if found.phase == phase:
                     self.project.end(found, 1)
                 case EscalationEvent() as found:
                     return tries, found

@@ -5,7 +5,7 @@ from typing import Final
 
 import anyio
 
-from lifebus.loa.conformance.check import CHECKLIST, Check, Finding, Level, Verdict
+from lifebus.loa.conformance.check import CHECKLIST, CheckVerdict, Finding, Level, RuntimeCheck
 from lifebus.loa.conformance.checks import CHECKS
 from lifebus.loa.conformance.process import RuntimeBroken
 from lifebus.loa.conformance.project import CheckFailed, ScriptedProject
@@ -47,7 +47,7 @@ async def examine(
     return tuple(found.values())
 
 
-def selected(only: Collection[str] = ()) -> tuple[Check, ...]:
+def selected(only: Collection[str] = ()) -> tuple[RuntimeCheck, ...]:
     """Return the checks whose names begin with one of these, and what they need, in the order of the checklist."""
     by_name = {check.name: check for check in CHECKS}
     wanted = {name for name in by_name if not only or name.startswith(tuple(only))}
@@ -60,27 +60,27 @@ def selected(only: Collection[str] = ()) -> tuple[Check, ...]:
     return tuple(sorted((by_name[name] for name in by_name if name in wanted), key=lambda one: levels.index(one.level)))
 
 
-async def _examine_one(check: Check, found: Mapping[str, Finding], scene: Scene) -> Finding:
+async def _examine_one(check: RuntimeCheck, found: Mapping[str, Finding], scene: Scene) -> Finding:
     """Run one check, unless what it needs has failed or the runtime does without it."""
     for needed in (GROUND, *check.needs):
-        if needed != check.name and found[needed].verdict is not Verdict.PASSED:
-            return _finding(check, Verdict.NOT_JUDGED, f"needs {needed}, which did not pass")
+        if needed != check.name and found[needed].verdict is not CheckVerdict.PASSED:
+            return _finding(check, CheckVerdict.NOT_JUDGED, f"needs {needed}, which did not pass")
     has = () if scene.initialized is None else scene.initialized.capabilities
     if check.capability is not None and check.capability not in has:
-        return _finding(check, Verdict.ABSENT, f"the runtime has no `{check.capability.value}`")
+        return _finding(check, CheckVerdict.ABSENT, f"the runtime has no `{check.capability.value}`")
     try:
         await scene.begin()
         evidence = await check.judge(scene)
     except (CheckFailed, RuntimeBroken) as fault:
-        return _finding(check, Verdict.FAILED, str(fault))
+        return _finding(check, CheckVerdict.FAILED, str(fault))
     except RuntimeFault as fault:
-        return _finding(check, Verdict.FAILED, f"refused as `{fault.fault.value}`: {fault}")
+        return _finding(check, CheckVerdict.FAILED, f"refused as `{fault.fault.value}`: {fault}")
     finally:
         await scene.clear()
-    return _finding(check, Verdict.PASSED, evidence)
+    return _finding(check, CheckVerdict.PASSED, evidence)
 
 
-def _finding(check: Check, verdict: Verdict, evidence: str) -> Finding:
+def _finding(check: RuntimeCheck, verdict: CheckVerdict, evidence: str) -> Finding:
     return Finding(check=check.name, level=check.level, item=check.item, verdict=verdict, evidence=evidence)
 
 
@@ -89,4 +89,4 @@ def checklist(findings: Sequence[Finding]) -> Iterator[tuple[Level, str, bool]]:
     for level, items in CHECKLIST.items():
         for item in items:
             verdicts = [finding.verdict for finding in findings if finding.item == item]
-            yield level, item, bool(verdicts) and all(one is Verdict.PASSED for one in verdicts)
+            yield level, item, bool(verdicts) and all(one is CheckVerdict.PASSED for one in verdicts)

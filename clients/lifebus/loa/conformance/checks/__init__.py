@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from lifebus.loa.conformance.check import Check
+from lifebus.loa.conformance.check import RuntimeCheck
 from lifebus.loa.conformance.checks import (
     checkpoints,
     codes,
@@ -15,7 +15,7 @@ from lifebus.loa.conformance.checks import (
     workflow,
 )
 
-CHECKS: Final[tuple[Check, ...]] = (
+CHECKS: Final[tuple[RuntimeCheck, ...]] = (
     *protocol.CHECKS,
     *codes.CHECKS,
     *retries.CHECKS,

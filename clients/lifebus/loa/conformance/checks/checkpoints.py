@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any, Final
 
-from lifebus.loa.conformance.check import Check, CheckList, Level
+from lifebus.loa.conformance.check import CheckList, Level, RuntimeCheck
 from lifebus.loa.conformance.process import is_refused
 from lifebus.loa.conformance.project import CheckFailed
 from lifebus.loa.conformance.scene import Scene
@@ -146,4 +146,4 @@ async def _survival(scene: Scene) -> str:
     return "killed right after its answer and started again, the runtime had the checkpoint"
 
 
-CHECKS: Final[tuple[Check, ...]] = (*_WRITE.checks, *_READ.checks, *_SURVIVAL.checks)
+CHECKS: Final[tuple[RuntimeCheck, ...]] = (*_WRITE.checks, *_READ.checks, *_SURVIVAL.checks)

@@ -3,8 +3,8 @@
 from typing import Final
 
 from lifebus.loa.codes import SYSEXITS
-from lifebus.loa.conformance.check import Check, CheckList, Level
-from lifebus.loa.conformance.project import CheckFailed, Started
+from lifebus.loa.conformance.check import CheckList, Level, RuntimeCheck
+from lifebus.loa.conformance.project import CheckFailed, PhaseStarted
 from lifebus.loa.conformance.scene import Scene
 from lifebus.loa.protocol import Capability, Phase, RunState
 
@@ -28,7 +28,7 @@ async def _success(scene: Scene) -> str:
 async def _failure(scene: Scene) -> str:
     await scene.run(scene.phase("a", max_retries=1), "b")
     tries, _ = await scene.fails_until_asked("a")
-    await scene.nothing(Started)
+    await scene.nothing(PhaseStarted)
     return f"after {tries} tries that ended with 1 a person was asked, and the next phase did not start"
 
 
@@ -37,7 +37,7 @@ async def _blocked(scene: Scene) -> str:
     await scene.run("a", "b")
     await scene.ends("a", 2)
     await scene.asked()
-    await scene.nothing(Started)
+    await scene.nothing(PhaseStarted)
     return "after 2 a person was asked at once, and nothing was started"
 
 
@@ -59,7 +59,7 @@ async def _alerts(scene: Scene, phase: Phase, code: int | None) -> None:
     if code is not None:
         await scene.ends("a", code)
     await scene.asked()
-    await scene.nothing(Started)
+    await scene.nothing(PhaseStarted)
 
 
 @_EXTENDED.check("codes.not_executable")
@@ -81,4 +81,4 @@ async def _cannot_start(scene: Scene) -> str:
     return "a program that is not there was brought to a person"
 
 
-CHECKS: Final[tuple[Check, ...]] = (*_CODES.checks, *_EXTENDED.checks)
+CHECKS: Final[tuple[RuntimeCheck, ...]] = (*_CODES.checks, *_EXTENDED.checks)

@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from lifebus.loa.conformance.check import Check, CheckList, Level
+from lifebus.loa.conformance.check import CheckList, Level, RuntimeCheck
 from lifebus.loa.conformance.project import CheckFailed
 from lifebus.loa.conformance.scene import RESPONDER, Scene
 from lifebus.loa.protocol import AwaitResponse, Escalated, EscalationEvent, Responded, RunState
@@ -154,4 +154,4 @@ async def _phase(scene: Scene) -> str:
     return f"the escalation named the run, the phase and a reason: {event.request.reason[:200]}"
 
 
-CHECKS: Final[tuple[Check, ...]] = (*_DELIVERY.checks, *_TRIGGER.checks)
+CHECKS: Final[tuple[RuntimeCheck, ...]] = (*_DELIVERY.checks, *_TRIGGER.checks)

@@ -2,11 +2,11 @@
 
 from typing import Any, Final
 
-from lifebus.loa.conformance.check import Check, CheckList, Level
+from lifebus.loa.conformance.check import CheckList, Level, RuntimeCheck
 from lifebus.loa.conformance.process import is_refused
 from lifebus.loa.conformance.project import CheckFailed
 from lifebus.loa.conformance.scene import Scene
-from lifebus.loa.protocol import Existence, FileContent, ListFolder, Listing, PathRequest, RuntimeFault, WriteFile
+from lifebus.loa.protocol import Existence, FileContent, FileWrite, ListFolder, Listing, PathRequest, RuntimeFault
 
 _FILES: Final = CheckList(Level.REQUIRED, "File system access works")
 _TEXT: Final = "first\nsecond – ünïcode 🗂\n"
@@ -14,8 +14,8 @@ _TEXT: Final = "first\nsecond – ünïcode 🗂\n"
 
 @_FILES.check("files.write")
 async def _write(scene: Scene) -> str:
-    await scene.do("write", WriteFile(path="written.txt", content=_TEXT))
-    await scene.do("write", WriteFile(path="written.txt", content=_TEXT * 2))
+    await scene.do("write", FileWrite(path="written.txt", content=_TEXT))
+    await scene.do("write", FileWrite(path="written.txt", content=_TEXT * 2))
     if (scene.project.root / "written.txt").read_text() != _TEXT * 2:
         raise CheckFailed("the file on the disk is not what was written")
     return "a file was written, and written over, below the project root"
@@ -91,7 +91,7 @@ async def _symlinks(scene: Scene) -> str:
             raise CheckFailed(f"`{path}` leads out of the project root and can be read")
     # Writing may replace the link itself; what it points to must stay as it is.
     for path in ("link/secret.txt", "link.txt", "link/new.txt"):
-        await is_refused(scene.ask("write", WriteFile(path=path, content="changed"), Any))
+        await is_refused(scene.ask("write", FileWrite(path=path, content="changed"), Any))
     if secret.read_text() != "secret" or list(outside.iterdir()) != [secret]:
         raise CheckFailed("files outside the project root were changed through a symbolic link")
     return "symbolic links that lead out were not followed"
@@ -102,7 +102,7 @@ async def _is_refused(scene: Scene, path: str) -> None:
     folder = path.rpartition("/")[0]
     asked: list[tuple[str, Any]] = [
         ("read", PathRequest(path=path)),
-        ("write", WriteFile(path=path, content="changed")),
+        ("write", FileWrite(path=path, content="changed")),
         ("list", ListFolder(directory=folder)),
         ("delete", PathRequest(path=path)),
     ]
@@ -117,4 +117,4 @@ async def _is_refused(scene: Scene, path: str) -> None:
         raise CheckFailed(f"`exists` says that `{path}` is there")
 
 
-CHECKS: Final[tuple[Check, ...]] = tuple(_FILES.checks)
+CHECKS: Final[tuple[RuntimeCheck, ...]] = tuple(_FILES.checks)

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
-from lifebus.loa.conformance.check import Check, CheckList, Level
+from lifebus.loa.conformance.check import CheckList, Level, RuntimeCheck
 from lifebus.loa.conformance.checks.checkpoints import checkpoint, persist
 from lifebus.loa.conformance.project import CheckFailed
 from lifebus.loa.conformance.scene import Scene
 from lifebus.loa.protocol import (
     Capability,
     Compact,
-    Compacted,
+    CompactedPhases,
     LogRequest,
     PhaseRequest,
     RecordCost,
@@ -20,7 +20,7 @@ from lifebus.loa.protocol import (
     RunState,
     TokenEstimate,
 )
-from lifebus.loa.types import Cost, CostSummary, LogEvent, ResponseAction, StandardEvent
+from lifebus.loa.types import Cost, LoaCosts, LoaEvent, ResponseAction, StandardEvent
 
 _COMPACTION: Final = CheckList(
     Level.RECOMMENDED, "Context compaction implemented", capability=Capability.CONTEXT_COMPACTION
@@ -45,7 +45,7 @@ async def _compact(scene: Scene) -> str:
     await scene.ends("a", 0)
     await scene.started("b")
     wish = Compact(run_id=run_id, aggressive=False, preserve_phases=("a",))
-    found = await scene.ask("compact", wish, Compacted)
+    found = await scene.ask("compact", wish, CompactedPhases)
     if "a" in found.phases:
         raise CheckFailed("a phase that was to be preserved was compacted")
     if not found.phases and not found.reason:
@@ -53,14 +53,14 @@ async def _compact(scene: Scene) -> str:
     return f"compacted: {', '.join(found.phases)}" if found.phases else f"nothing to compact: {found.reason}"
 
 
-async def _log(scene: Scene, run_id: str) -> Sequence[LogEvent]:
+async def _log(scene: Scene, run_id: str) -> Sequence[LoaEvent]:
     return (await scene.ask("logs", RunRequest(run_id=run_id), RunLog)).events
 
 
 @_LOGGING.check("logging.events")
 async def _events(scene: Scene) -> str:
     run_id = await scene.run("a")
-    given = LogEvent(
+    given = LoaEvent(
         event="com.example.measured", phase="a", data={"ms": 3, "path": ["x"]}, timestamp="2026-02-03T04:05:06Z"
     )
     await scene.do("log", LogRequest(run_id=run_id, event=given))
@@ -104,9 +104,9 @@ async def _total(scene: Scene) -> str:
     for dollars in (0.1, 0.2):
         cost = Cost(phase="a", tokens_input=100, tokens_output=10, api_calls=1, estimated_usd=dollars)
         await scene.do("recordCost", RecordCost(run_id=run_id, cost=cost))
-    found = await scene.ask("getTotalCost", RunRequest(run_id=run_id), CostSummary)
+    found = await scene.ask("getTotalCost", RunRequest(run_id=run_id), LoaCosts)
     # Exactly: money that is counted in floats would be 0.30000000000000004.
-    expected = CostSummary(tokens_input=200, tokens_output=20, api_calls=2, estimated_usd=0.3)
+    expected = LoaCosts(tokens_input=200, tokens_output=20, api_calls=2, estimated_usd=0.3)
     if found != expected:
         raise CheckFailed(f"two calls are {found}, not {expected}"[:500])
     return "two calls of 0.1 and 0.2 dollars are 0.3 dollars, 200 tokens in and 20 out"
@@ -120,11 +120,11 @@ async def _by_run(scene: Scene) -> str:
     await scene.ends("a", 0)
     await scene.over(RunState.COMPLETED)
     second = await scene.run("a")
-    if (await scene.ask("getTotalCost", RunRequest(run_id=second), CostSummary)).api_calls:
+    if (await scene.ask("getTotalCost", RunRequest(run_id=second), LoaCosts)).api_calls:
         raise CheckFailed("a new run has the costs of another one")
-    if (await scene.ask("getTotalCost", RunRequest(run_id=first), CostSummary)).api_calls != 1:
+    if (await scene.ask("getTotalCost", RunRequest(run_id=first), LoaCosts)).api_calls != 1:
         raise CheckFailed("the costs of a run are gone when it is over")
     return "each run has its own costs, and keeps them when it is over"
 
 
-CHECKS: Final[tuple[Check, ...]] = (*_COMPACTION.checks, *_LOGGING.checks, *_COSTS.checks)
+CHECKS: Final[tuple[RuntimeCheck, ...]] = (*_COMPACTION.checks, *_LOGGING.checks, *_COSTS.checks)

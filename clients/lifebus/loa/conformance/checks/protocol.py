@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from lifebus.loa.conformance.check import Check, CheckList, Level
+from lifebus.loa.conformance.check import CheckList, Level, RuntimeCheck
 from lifebus.loa.conformance.process import is_refused
 from lifebus.loa.conformance.project import CheckFailed
 from lifebus.loa.conformance.scene import Scene
@@ -29,4 +29,4 @@ async def _unknown_method(scene: Scene) -> str:
     return "refused as `unsupported`"
 
 
-CHECKS: Final[tuple[Check, ...]] = tuple(_PROTOCOL.checks)
+CHECKS: Final[tuple[RuntimeCheck, ...]] = tuple(_PROTOCOL.checks)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from lifebus.loa.conformance.check import Check, CheckList, Level
+from lifebus.loa.conformance.check import CheckList, Level, RuntimeCheck
 from lifebus.loa.conformance.project import CheckFailed
 from lifebus.loa.conformance.scene import Scene
 
@@ -37,4 +37,4 @@ async def _recovery(scene: Scene) -> str:
     return "after 1 the phase was tried again, and after 0 the next one started; nobody was asked"
 
 
-CHECKS: Final[tuple[Check, ...]] = (*_RETRIES.checks, *_RECOVERY.checks)
+CHECKS: Final[tuple[RuntimeCheck, ...]] = (*_RETRIES.checks, *_RECOVERY.checks)

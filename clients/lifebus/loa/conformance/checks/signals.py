@@ -5,11 +5,11 @@ from typing import Final
 import anyio
 import msgspec
 
-from lifebus.loa.conformance.check import Check, CheckList, Level
+from lifebus.loa.conformance.check import CheckList, Level, RuntimeCheck
 from lifebus.loa.conformance.project import CheckFailed
 from lifebus.loa.conformance.scene import Scene
 from lifebus.loa.protocol import PhaseRequest
-from lifebus.loa.types import ContextSignals
+from lifebus.loa.types import LoaSignals
 
 _SIGNALS: Final = CheckList(Level.REQUIRED, "Context signals available")
 _LONG_MS: Final = 600_000
@@ -18,8 +18,8 @@ _NEAR_PERCENT: Final = 10
 _PAUSE_S: Final = 0.05
 
 
-async def _ask(scene: Scene, run_id: str) -> ContextSignals:
-    return await scene.ask("signals", PhaseRequest(run_id=run_id, phase="a"), ContextSignals)
+async def _ask(scene: Scene, run_id: str) -> LoaSignals:
+    return await scene.ask("signals", PhaseRequest(run_id=run_id, phase="a"), LoaSignals)
 
 
 @_SIGNALS.check("signals.fields")
@@ -77,4 +77,4 @@ async def _limit(scene: Scene) -> str:
     raise CheckFailed(f"is_approaching_limit stayed false until {_SHORT_MS} ms were over")
 
 
-CHECKS: Final[tuple[Check, ...]] = tuple(_SIGNALS.checks)
+CHECKS: Final[tuple[RuntimeCheck, ...]] = tuple(_SIGNALS.checks)

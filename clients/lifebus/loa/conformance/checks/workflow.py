@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from lifebus.loa.conformance.check import Check, CheckList, Level
+from lifebus.loa.conformance.check import CheckList, Level, RuntimeCheck
 from lifebus.loa.conformance.checks.checkpoints import checkpoint, persist
-from lifebus.loa.conformance.project import CheckFailed, Started
+from lifebus.loa.conformance.project import CheckFailed, PhaseStarted
 from lifebus.loa.conformance.scene import Scene, describe
 from lifebus.loa.protocol import RunState
 
@@ -22,7 +22,7 @@ async def _complete(scene: Scene) -> str:
     return f"{len(PHASES)} phases were run once each, in their order"
 
 
-async def _crashed_in_second(scene: Scene) -> tuple[str, Started]:
+async def _crashed_in_second(scene: Scene) -> tuple[str, PhaseStarted]:
     """Have a run of three phases crash while the second one runs; return what was started first after `resume`."""
     run_id = await scene.run("a", "b", "c")
     await scene.ends("a", 0)
@@ -30,7 +30,7 @@ async def _crashed_in_second(scene: Scene) -> tuple[str, Started]:
     await scene.crash()
     await scene.resume(run_id)
     match await scene.next("a phase was to start after `resume`"):
-        case Started() as found:
+        case PhaseStarted() as found:
             return run_id, found
         case other:
             raise CheckFailed(f"a phase was to start after `resume`; {describe(other)}")
@@ -50,7 +50,7 @@ async def _interrupted(scene: Scene) -> str:
     while first.phase == "a":
         scene.project.end(first, 0)
         match await scene.next("a phase was to start"):
-            case Started() as first:
+            case PhaseStarted() as first:
                 continue
             case other:
                 raise CheckFailed(f"a phase was to start; {describe(other)}")
@@ -71,4 +71,4 @@ async def _checkpoint(scene: Scene) -> str:
     return "a run from the checkpoint of the first phase began with the second one"
 
 
-CHECKS: Final[tuple[Check, ...]] = (*_WORKFLOW.checks, *_RESUME.checks)
+CHECKS: Final[tuple[RuntimeCheck, ...]] = (*_WORKFLOW.checks, *_RESUME.checks)
