@@ -261,6 +261,7 @@ _FLOWS: Final[_Codes] = {
 _QUESTIONS: Final[_Codes] = {
     "action_not_allowed": ErrorCode(_INVALID, "the question does not allow that answer"),
     "already_answered": ErrorCode(_CONFLICT, "the question was answered before; the detail says by whom, when and how"),
+    "link_refused": ErrorCode(_INVALID, "an answer link is none of ours, was changed, or has expired"),
     "no_question": ErrorCode(_INVALID, "there is no such question"),
     "not_modifiable": ErrorCode(_INVALID, "an answer modifies what the question does not let it, or by a wrong value"),
     "other_question": ErrorCode(_CONFLICT, "another question has the id"),

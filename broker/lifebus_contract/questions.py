@@ -1,4 +1,4 @@
-"""Questions to a person, and the answers: wire types (docs/flows.md, "Questions").
+"""Questions to a person, and the answers: wire types (docs/inbox.md).
 
 A question is durable, is answered once, and has no time limit unless whoever asks sets one.
 """

@@ -16,6 +16,7 @@ from lifebus_adapters import ADAPTERS
 from lifebus_supervisor.configuration.resolution import KEYS, LISTS, load, variable_of
 from lifebus_supervisor.configuration.settings import ClientSettings
 from lifebus_supervisor.renewal.profile import AnswerPaths, RenewalSettings
+from lifebus_supervisor.runtime.inbox.settings import ChannelSettings
 from lifebus_transports.messages.verbs import VERBS
 from support.e2e.results import live_matrix
 from support.harness_matrix import README, matrix, placements, split
@@ -82,7 +83,7 @@ def test_every_setting_is_documented_with_its_variable_and_default() -> None:
     _, origins = load({}, {"HOME": "/nowhere"})
 
     assert rows == {key: variable_of(key) for key in KEYS if key not in LISTS}
-    assert defaults == {key: str(origins[key].value).lower() for key in KEYS if "." in key}
+    assert defaults == {key: str(origins[key].value).lower() for key in KEYS if "." in key and key not in LISTS}
 
 
 def test_every_key_of_a_client_is_documented_with_its_default() -> None:
@@ -93,6 +94,16 @@ def test_every_key_of_a_client_is_documented_with_its_default() -> None:
     assert list(rows) == list(fields)
     for key, default in fields.items():
         assert rows[key] == ("" if default in {msgspec.NODEFAULT, ()} else str(default).lower())
+
+
+def test_every_key_of_a_channel_is_documented_with_its_default() -> None:
+    text = (REPOSITORY / "docs/configuration.md").read_text().partition("## Channels")[2].partition("\n## ")[0]
+    rows = dict(re.findall(r"^\| `(\w+)` \| (?:`(.*?)`|needed|none) \|", text, re.MULTILINE))
+    fields = {field.name: field.default for field in msgspec.structs.fields(ChannelSettings)}
+
+    assert list(rows) == list(fields)
+    for key, default in fields.items():
+        assert rows[key] == ("" if default in {msgspec.NODEFAULT, None} else {True: "true"}.get(default, str(default)))
 
 
 def test_every_key_of_a_renewal_is_documented_with_its_default() -> None:

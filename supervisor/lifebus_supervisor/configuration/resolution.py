@@ -34,6 +34,7 @@ from lifebus_supervisor.configuration.settings import (
 )
 from lifebus_supervisor.configuration.tables import faults_of
 from lifebus_supervisor.renewal.profile import RenewalSettings
+from lifebus_supervisor.runtime.inbox.settings import ChannelSettings, InboxSettings
 from lifebus_transports.directories import default_config_path, default_runtime_dir, default_state_dir
 
 Source = Literal["flag", "environment", "file", "default"]
@@ -48,11 +49,16 @@ _SECTIONS: Final[dict[str, type[Struct]]] = {
     "retention": RetentionSettings,
     "scrub": ScrubSettings,
     "backup": BackupSettings,
+    "inbox": InboxSettings,
     "signals": SignalSettings,
     "silence": SilenceSettings,
     "telemetry": TelemetrySettings,
 }
-LISTS: Final[dict[str, type[Struct]]] = {"clients": ClientSettings, "renewals": RenewalSettings}
+LISTS: Final[dict[str, type[Struct]]] = {
+    "clients": ClientSettings,
+    "renewals": RenewalSettings,
+    "inbox.channels": ChannelSettings,
+}
 """Lists of tables, `[[clients]]` in the file, with what each table says; they come from there alone."""
 # Functions and no values, because these defaults depend on the environment.
 _DIRECTORIES: Final = {"runtime_dir": default_runtime_dir, "state_dir": default_state_dir}
@@ -161,8 +167,8 @@ def _from_file(path: Path | None, problems: list[str]) -> Iterator[Origin]:
         if item.key in _DIRECTORIES:
             reason = "hooks and clients do not read this file"
             problems.append(f"{where}: `{item.key}` is not read from here, {reason}; set {variable_of(item.key)}")
-        elif (table := item.key.partition(".")[0]) in LISTS:
-            faults = list(faults_of(item, LISTS[table], str(path)))
+        elif table := _list_of(item.key):
+            faults = list(faults_of(item, table, LISTS[table], str(path)))
             problems.extend(faults)
             if not faults:
                 yield Origin(key=item.key, value=item.value, source="file", where=where)
@@ -170,6 +176,11 @@ def _from_file(path: Path | None, problems: list[str]) -> Iterator[Origin]:
             problems.append(f"{where}: unknown key `{item.key[:64]}`{_suggestion(item)}")
         else:
             yield Origin(key=item.key, value=item.value, source="file", where=where)
+
+
+def _list_of(key: str) -> str | None:
+    """Return the list of tables that a key belongs to, None where it belongs to none."""
+    return next((name for name in (key, key.partition(".")[0]) if name in LISTS), None)
 
 
 def _file_of(given: Path | None, environ: Mapping[str, str]) -> Path | None:
@@ -191,7 +202,8 @@ def _defaults(environ: Mapping[str, str]) -> Iterator[Origin]:
     # Defaults are origins like the others, so that `lifebus config` shows one table.
     for section, kind in _SECTIONS.items():
         for field in msgspec.structs.fields(kind):
-            yield Origin(key=f"{section}.{field.name}", value=field.default, source="default", where="built in")
+            if (key := f"{section}.{field.name}") not in LISTS:
+                yield Origin(key=key, value=field.default, source="default", where="built in")
 
 
 def _take(origin: Origin, found: list[Origin], problems: list[str]) -> None:
@@ -269,7 +281,7 @@ def _settings(values: Mapping[str, Any]) -> Settings:
         for section, kind in _SECTIONS.items()
     }
     directories = {key: values[key] for key in _DIRECTORIES}
-    lists = {key: values[key] for key in ("manifests", *LISTS)}
+    lists = {key: values[key] for key in ("manifests", *LISTS) if "." not in key}  # others stand in their sections
     return Settings(**directories, **lists, **sections)
 
 

@@ -13,6 +13,7 @@ from lifebus_contract import CapabilityRequest, LifecycleEvent
 from lifebus_contract.fields import Identifier
 from lifebus_contract.vocabulary import UNSERVABLE
 from lifebus_supervisor.renewal.profile import RenewalSettings
+from lifebus_supervisor.runtime.inbox.settings import InboxSettings
 
 # What the names of our own clients begin with
 _OWN: Final = "lifebus."
@@ -182,6 +183,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     retention: RetentionSettings = RetentionSettings()
     scrub: ScrubSettings = ScrubSettings()
     backup: BackupSettings = BackupSettings()
+    inbox: InboxSettings = InboxSettings()
     signals: SignalSettings = SignalSettings()
     silence: SilenceSettings = SilenceSettings()
     telemetry: TelemetrySettings = TelemetrySettings()

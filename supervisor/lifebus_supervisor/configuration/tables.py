@@ -14,19 +14,18 @@ from lifebus_supervisor.configuration.file import FileValue
 _NAMED: Final = re.compile(r"`(\w+)`")
 
 
-def faults_of(item: FileValue, kind: type[Struct], path: str) -> Iterator[str]:
-    """Yield what is wrong with a list of tables that each describe a `kind`."""
+def faults_of(item: FileValue, table: str, kind: type[Struct], path: str) -> Iterator[str]:
+    """Yield what is wrong with the list of tables `table`, each of which describes a `kind`."""
     tables: Any = item.value
     if not isinstance(tables, list):
-        table = item.key.partition(".")[0]
         yield f"{_place(path, item.line)}: `{item.key}`: `{table}` is a list of tables; write [[{table}]]"
         return
-    for number, table in enumerate(tables):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]  TOML's
+    for number, entry in enumerate(tables):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]  TOML's
         # An inline list of tables has one line for all of them.
         lines = item.lines[number] if number < len(item.lines) else {"": item.line or 0}
         name = f"{item.key}[{number}]"
-        if isinstance(table, dict):
-            yield from _faults_in(name, cast("dict[str, Any]", table), kind, lines, path)
+        if isinstance(entry, dict):
+            yield from _faults_in(name, cast("dict[str, Any]", entry), kind, lines, path)
         else:
             yield f"{_place(path, item.line)}: `{name}` is no table"
 

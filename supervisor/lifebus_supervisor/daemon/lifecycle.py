@@ -20,6 +20,7 @@ from lifebus_supervisor.daemon.process import set_up_process
 from lifebus_supervisor.daemon.sockets import claim_sockets
 from lifebus_supervisor.daemon.storage import close_ledger, hold_state, open_ledger, open_signals
 from lifebus_supervisor.renewal.composing import start_renewals
+from lifebus_supervisor.runtime.inbox.composing import start_inbox
 from lifebus_supervisor.supervision.composition import recover_sessions, start_supervision
 from lifebus_supervisor.supervision.reloading import reload_manifests
 from lifebus_transports.processes import Commands
@@ -111,6 +112,7 @@ async def _start(daemon: Daemon) -> None:
     if daemon.follower is not None:
         daemon.follower.is_serving.set()
     start_supervision(daemon.supervisor, settings, tasks)
+    await start_inbox(settings.inbox, settings.state_dir, daemon.inbox, Commands(tasks).run_once, tasks)
     tasks.start_soon(daemon.corrector.run)
     tasks.start_soon(publish_beacons, daemon)
     tasks.start_soon(sweep_leases, daemon)

@@ -71,16 +71,27 @@ def redact(text: str, secrets: Iterable[str] = (), bodies: Iterable[str] = ()) -
     """Return the end of a text, at most `LONGEST` characters: printable, no secret, nothing quoted from a body."""
     # First of all: an escape sequence inside a secret would hide it from every pattern below.
     text = _STEERING.sub("", text)
-    text = _without_quotes(text, [form for body in bodies for form in _forms_of(body)])
+    text = hide_secrets(_without_quotes(text, [form for body in bodies for form in _forms_of(body)]), secrets)
+    # Control characters may steer the terminal of whoever reads the receipt.
+    plain = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+    return plain if len(plain) <= LONGEST else "…" + plain[1 - LONGEST :]
+
+
+def names_secret(name: str) -> bool:
+    """Whether what has this name is a secret, by the name."""
+    return bool(_SECRET_NAME.search(name))
+
+
+def hide_secrets(text: str, secrets: Iterable[str] = ()) -> str:
+    """Return a text without what looks like a secret, or was given as one; all else stays, line ends too."""
+    text = _STEERING.sub("", text)
     # The longest first: a short secret may be a part of a longer one.
     for secret in sorted(secrets, key=len, reverse=True):
         if len(secret) >= _SHORTEST_SECRET:
             text = text.replace(secret, _HIDDEN)
     for pattern, replacement in _PATTERNS:
         text = pattern.sub(replacement, text)
-    # Control characters may steer the terminal of whoever reads the receipt.
-    plain = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
-    return plain if len(plain) <= LONGEST else "…" + plain[1 - LONGEST :]
+    return text
 
 
 def _forms_of(body: str) -> set[str]:

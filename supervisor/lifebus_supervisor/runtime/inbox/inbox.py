@@ -19,12 +19,12 @@ from lifebus_contract import BrokerBusy, InternalError, InvalidRequest, LifebusE
 from lifebus_contract.questions import Question, QuestionAnswer, QuestionInfo
 from lifebus_supervisor.runtime.inbox.answers import check_answer, check_open, check_question, check_same
 from lifebus_supervisor.runtime.inbox.records import (
-    Answered,
-    Asked,
     InboxRecord,
+    QuestionAnswered,
+    QuestionAsked,
     QuestionState,
+    QuestionWithdrawn,
     WholeQuestion,
-    Withdrawn,
     apply,
     encode_record,
     reduce_question,
@@ -163,7 +163,7 @@ class Inbox:
         try:
             if len(self._open) >= MAX_OPEN:
                 raise BrokerBusy(f"{MAX_OPEN} questions are open; answer some", code="busy")
-            return await self._decide(entry, name, Asked(question), also)
+            return await self._decide(entry, name, QuestionAsked(question, self._clock()), also)
         finally:
             if entry.state is None and entry.deciding is None:
                 self._entries.pop(name, None)
@@ -183,7 +183,7 @@ class Inbox:
             return state.info()
         check_open(state)
         check_answer(state.question, answer)
-        return await self._decide(entry, question_id, Answered(answer))
+        return await self._decide(entry, question_id, QuestionAnswered(answer, self._clock()))
 
     async def withdraw(self, question_id: str) -> QuestionInfo:
         """Settle a question without an answer, because nobody needs one any more; a second time changes nothing.
@@ -197,7 +197,7 @@ class Inbox:
         if state.withdrawn_at_ms is not None:
             return state.info()
         check_open(state)
-        return await self._decide(entry, question_id, Withdrawn(self._clock()))
+        return await self._decide(entry, question_id, QuestionWithdrawn(self._clock()))
 
     async def note(self, question_id: str, record: InboxRecord) -> None:
         """Record what was done to deliver a question; one that is not there is passed over.
@@ -218,7 +218,11 @@ class Inbox:
             await entry.deciding.wait()
 
     async def _decide(
-        self, entry: _Entry, name: str, record: Asked | Answered | Withdrawn, also: Sequence[NewRecord] = ()
+        self,
+        entry: _Entry,
+        name: str,
+        record: QuestionAsked | QuestionAnswered | QuestionWithdrawn,
+        also: Sequence[NewRecord] = (),
     ) -> QuestionInfo:
         """Write what is there once in a question's life, while everybody else who would has to wait."""
         entry.deciding = anyio.Event()
@@ -249,12 +253,12 @@ class Inbox:
             await self._checkpoint(entry, name, entry.state)
 
     def _written(self, entry: _Entry, record: InboxRecord, result: list[Record] | Refusal) -> None:
-        is_decision = isinstance(record, Asked | Answered | Withdrawn)
+        is_decision = isinstance(record, QuestionAsked | QuestionAnswered | QuestionWithdrawn)
         if is_decision and entry.deciding is not None:
             entry.deciding.set()
             entry.deciding = None
         if isinstance(result, Refusal):
-            if entry.state is None and isinstance(record, Asked):
+            if entry.state is None and isinstance(record, QuestionAsked):
                 self._entries.pop(record.question.question_id, None)
             return
         entry.state, entry.records = apply(entry.state, record), entry.records + 1

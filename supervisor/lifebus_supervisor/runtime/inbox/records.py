@@ -1,8 +1,8 @@
 """What the journal keeps of a question, and the state that follows from it.  Pure.
 
-Each question has a stream of its own.  Its first record is `Asked`, or `WholeQuestion` where older ones were dropped.
-An *occasion* is a moment at which people are notified: 0 is the question itself, each reminder is the next number, and
-so is the end of the question.
+Each question has a stream of its own.  Its first record is `QuestionAsked`, or `WholeQuestion` where older ones were
+dropped.  An *occasion* is a moment at which people are notified: 0 is the question itself, each reminder is the next
+number, and so is the end of the question.
 """
 
 from collections.abc import Iterable
@@ -86,31 +86,33 @@ class QuestionState(Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
 
-class Asked(Struct, frozen=True, tag="asked", tag_field="record"):
-    """A question was asked."""
+class QuestionAsked(Struct, frozen=True, tag="asked", tag_field="record"):
+    """A question was asked; `at_ms` is the broker's clock, which the asker's may differ from."""
 
     question: Question
+    at_ms: int
 
 
-class Answered(Struct, frozen=True, tag="answered", tag_field="record"):
-    """A person answered it."""
+class QuestionAnswered(Struct, frozen=True, tag="answered", tag_field="record"):
+    """A person answered it; `at_ms` is the broker's clock."""
 
     answer: QuestionAnswer
+    at_ms: int
 
 
-class Withdrawn(Struct, frozen=True, tag="withdrawn", tag_field="record"):
+class QuestionWithdrawn(Struct, frozen=True, tag="withdrawn", tag_field="record"):
     """Nobody needs the answer any more."""
 
     at_ms: int
 
 
-class Reminded(Struct, frozen=True, tag="reminded", tag_field="record"):
+class QuestionReminded(Struct, frozen=True, tag="reminded", tag_field="record"):
     """People are to be reminded."""
 
     at_ms: int
 
 
-class Delivered(Struct, frozen=True, tag="delivered", tag_field="record"):
+class NotificationDelivered(Struct, frozen=True, tag="delivered", tag_field="record"):
     """A channel has delivered an occasion."""
 
     channel: str
@@ -118,7 +120,7 @@ class Delivered(Struct, frozen=True, tag="delivered", tag_field="record"):
     at_ms: int
 
 
-class NotDelivered(Struct, frozen=True, tag="not_delivered", tag_field="record"):
+class NotificationFailed(Struct, frozen=True, tag="not_delivered", tag_field="record"):
     """A try of a channel failed."""
 
     channel: str
@@ -132,7 +134,15 @@ class WholeQuestion(Struct, frozen=True, tag="whole", tag_field="record"):
     state: QuestionState
 
 
-InboxRecord = Asked | Answered | Withdrawn | Reminded | Delivered | NotDelivered | WholeQuestion
+InboxRecord = (
+    QuestionAsked
+    | QuestionAnswered
+    | QuestionWithdrawn
+    | QuestionReminded
+    | NotificationDelivered
+    | NotificationFailed
+    | WholeQuestion
+)
 """What the body of a record holds, as JSON."""
 
 _DECODER: Final = msgspec.json.Decoder(InboxRecord)
@@ -159,30 +169,31 @@ def apply(state: QuestionState | None, record: InboxRecord) -> QuestionState | N
     """Return the state after one record; what comes before the question itself has no meaning."""
     if isinstance(record, WholeQuestion):
         return record.state
-    if isinstance(record, Asked):
-        return state or QuestionState(question=record.question, occasion_at_ms=record.question.asked_at_ms)
+    if isinstance(record, QuestionAsked):
+        return state or QuestionState(question=record.question, occasion_at_ms=record.at_ms)
     if state is None:
         return None
-    if isinstance(record, Delivered | NotDelivered):
+    if isinstance(record, NotificationDelivered | NotificationFailed):
         before = state.channels.get(record.channel, ChannelState())
         return structs.replace(state, channels={**state.channels, record.channel: _tried(before, record)})
     # Whatever settles a question comes once: the first one stays.
     return state if not state.is_open else _next_occasion(state, record)
 
 
-def _next_occasion(state: QuestionState, record: Answered | Withdrawn | Reminded) -> QuestionState:
+def _next_occasion(
+    state: QuestionState, record: QuestionAnswered | QuestionWithdrawn | QuestionReminded
+) -> QuestionState:
     number = state.occasion + 1
-    if isinstance(record, Answered):
-        at_ms = record.answer.responded_at_ms
-        return structs.replace(state, answer=record.answer, occasion=number, occasion_at_ms=at_ms)
-    if isinstance(record, Withdrawn):
+    if isinstance(record, QuestionAnswered):
+        return structs.replace(state, answer=record.answer, occasion=number, occasion_at_ms=record.at_ms)
+    if isinstance(record, QuestionWithdrawn):
         return structs.replace(state, withdrawn_at_ms=record.at_ms, occasion=number, occasion_at_ms=record.at_ms)
     return structs.replace(state, occasion=number, occasion_at_ms=record.at_ms)
 
 
-def _tried(before: ChannelState, record: Delivered | NotDelivered) -> ChannelState:
+def _tried(before: ChannelState, record: NotificationDelivered | NotificationFailed) -> ChannelState:
     tries = before.tries + 1
-    if isinstance(record, Delivered):
+    if isinstance(record, NotificationDelivered):
         newest = max(before.delivered, record.occasion)
         return ChannelState(delivered=newest, delivered_at_ms=record.at_ms, tries=tries)
     return structs.replace(

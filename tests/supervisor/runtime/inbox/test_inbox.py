@@ -1,5 +1,6 @@
 """Questions over a real ledger: asked once, settled once, still there after a restart."""
 
+import itertools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from lifebus_contract import BrokerBusy, InternalError, InvalidRequest, LifebusE
 from lifebus_contract.questions import AnswerAction, Notification, Question, QuestionAnswer, QuestionInfo
 from lifebus_supervisor.runtime.inbox import inbox as inbox_module
 from lifebus_supervisor.runtime.inbox.inbox import Inbox
-from lifebus_supervisor.runtime.inbox.records import Delivered, NotDelivered, Reminded
+from lifebus_supervisor.runtime.inbox.records import NotificationDelivered, NotificationFailed, QuestionReminded
 from support.contract_suites.journal_suite import every_record, noted
 from support.inbox.questions import AT_MS, answer, inbox_of, ledger_in, question
 
@@ -251,11 +252,11 @@ async def test_long_settled_questions_are_forgotten_and_never_asked_again(
 ) -> None:
     monkeypatch.setattr(inbox_module, "MAX_SETTLED", 1)
     async with ledger_in(tmp_path) as ledger:
-        inbox = await inbox_of(ledger)
+        inbox = await inbox_of(ledger, itertools.count(AT_MS).__next__)
         for name in ("q_1", "q_2", "q_3"):
             await inbox.ask(question(name))
         await inbox.answer("q_2", answer())
-        await inbox.answer("q_1", answer(responded_at_ms=AT_MS + 6_000))
+        await inbox.answer("q_1", answer())
         again = await inbox_of(ledger)
         await again.forget_oldest()
         for one in (again, await inbox_of(ledger)):
@@ -269,10 +270,10 @@ async def test_what_was_done_to_deliver_a_question_is_kept_and_its_records_stay_
     async with ledger_in(tmp_path) as ledger:
         inbox = await inbox_of(ledger)
         await inbox.ask(question())
-        await inbox.note("q_1", Delivered("screen", 0, AT_MS + 1))
-        await inbox.note("q_1", Reminded(AT_MS + 2))
+        await inbox.note("q_1", NotificationDelivered("screen", 0, AT_MS + 1))
+        await inbox.note("q_1", QuestionReminded(AT_MS + 2))
         for number in range(200):
-            await inbox.note("q_1", NotDelivered("hook", AT_MS + number, "connection refused"))
+            await inbox.note("q_1", NotificationFailed("hook", AT_MS + number, "connection refused"))
         again = await inbox_of(ledger)
         assert again.require("q_1") == QuestionInfo(
             question=question(),

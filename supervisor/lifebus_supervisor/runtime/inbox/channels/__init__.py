@@ -1,0 +1,1 @@
+"""The ways by which questions reach people, one module a kind."""

@@ -1,0 +1,56 @@
+"""Any service that apprise knows, by one of its URLs; apprise is the extra ``lifebus[notify]``.
+
+It runs in a process of its own: it blocks, brings many libraries along, and may be killed at its time limit.  The URL
+goes through stdin, because arguments and variables of a process can be read by others.
+"""
+
+import sys
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from lifebus_supervisor.runtime.inbox.channels import apprise_program
+from lifebus_supervisor.runtime.inbox.channels.channel import CommandOnce, DeliveryFault
+from lifebus_supervisor.runtime.inbox.channels.secrets import SecretSource
+from lifebus_supervisor.runtime.inbox.messages import QuestionMessage, body_of, title_of
+from lifebus_supervisor.runtime.inbox.settings import ChannelSettings
+from lifebus_transports.processes import CommandSpec
+from lifebus_transports.processes.redaction import secrets_in
+
+_PASSED: Final = (
+    *("PYTHONPATH", "DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "WAYLAND_DISPLAY", "SSL_CERT_*", "REQUESTS_CA_BUNDLE"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
+)
+
+
+class AppriseChannel:
+    """Hands messages to apprise, for one URL."""
+
+    takes_end = False
+
+    def __init__(self, settings: ChannelSettings, run: CommandOnce, environ: Mapping[str, str]) -> None:
+        self._settings, self._run, self._environ = settings, run, environ
+        self._source = SecretSource(settings.url_file, settings.url_variable)
+
+    async def deliver(self, message: QuestionMessage) -> None:
+        """Hand the message over (channel.Channel.deliver)."""
+        url = await self._source.read(self._environ)
+        if len(url.split()) > 1:
+            raise DeliveryFault("a channel has one URL; give each its own channel")
+        hidden = (url, *secrets_in(self._environ))
+        task = apprise_program.AppriseTask(
+            url=url,
+            title=title_of(message, self._settings.title, hidden),
+            body=body_of(message, self._settings.body, hidden),
+        )
+        spec = CommandSpec(argv=(sys.executable, "-m", apprise_program.__name__), passing=_PASSED)
+        finished = await self._run(spec, msgspec.json.encode(task), self._settings.timeout_ms / 1000, bodies=(url,))
+        if finished.failure is not None:
+            raise DeliveryFault(f"apprise failed: {finished.stderr or finished.detail or finished.failure.value}")
+        try:
+            outcome = msgspec.json.decode(finished.stdout, type=apprise_program.AppriseOutcome)
+        except msgspec.MsgspecError:
+            raise DeliveryFault("apprise wrote something that cannot be read") from None
+        if outcome.fault is not None:
+            raise DeliveryFault(outcome.fault)

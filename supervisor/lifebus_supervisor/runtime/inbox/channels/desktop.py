@@ -1,0 +1,59 @@
+"""Desktop notifications: `notify-send` where there is one, `osascript` on macOS.
+
+Arguments of a process can be read by others: only the title stands there, and how to see the rest, unless a template
+says more.
+"""
+
+import html
+import shutil
+import sys
+from collections.abc import Mapping
+from typing import Final
+
+from lifebus_supervisor.runtime.inbox.channels.channel import CommandOnce, DeliveryFault
+from lifebus_supervisor.runtime.inbox.messages import QuestionMessage, body_of, title_of
+from lifebus_supervisor.runtime.inbox.settings import ChannelSettings
+from lifebus_transports.processes import CommandSpec
+from lifebus_transports.processes.redaction import secrets_in
+
+_PASSED: Final = ("DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS", "XAUTHORITY")
+_BODY: Final = "$command"
+# Texts are arguments of the script, never a part of it.
+_SCRIPT: Final = (
+    "on run argv",
+    "display notification (item 2 of argv) with title (item 1 of argv)",
+    "end run",
+)
+
+
+class DesktopChannel:
+    """Shows messages on the desktop of the broker's user."""
+
+    takes_end = False
+
+    def __init__(
+        self, settings: ChannelSettings, run: CommandOnce, environ: Mapping[str, str], platform: str = sys.platform
+    ) -> None:
+        self._settings, self._run, self._environ, self._platform = settings, run, environ, platform
+
+    async def deliver(self, message: QuestionMessage) -> None:
+        """Show the message (channel.Channel.deliver)."""
+        hidden = secrets_in(self._environ)
+        title = title_of(message, self._settings.title, hidden)
+        body = body_of(message, self._settings.body or _BODY, hidden)
+        argv = _mac_words(title, body) if self._platform == "darwin" else _words(message, title, body)
+        if shutil.which(argv[0], path=self._environ.get("PATH")) is None:
+            raise DeliveryFault(f"there is no `{argv[0]}` on the PATH of the broker")
+        finished = await self._run(CommandSpec(argv=argv, passing=_PASSED), b"", self._settings.timeout_ms / 1000)
+        if finished.failure is not None:
+            raise DeliveryFault(f"`{argv[0]}` failed: {finished.stderr or finished.detail or finished.failure.value}")
+
+
+def _words(message: QuestionMessage, title: str, body: str) -> tuple[str, ...]:
+    # A body may be read as markup, a title never is.
+    hint = f"--hint=string:x-lifebus-delivery:{message.delivery_id}"
+    return ("notify-send", "--app-name=lifebus", hint, "--", title, html.escape(body, quote=False))
+
+
+def _mac_words(title: str, body: str) -> tuple[str, ...]:
+    return ("osascript", *(word for line in _SCRIPT for word in ("-e", line)), title, body)

@@ -1,0 +1,93 @@
+"""When people are reminded of a question, and the hours in which they are not.  Pure.
+
+Quiet hours are local time.  Local time may stand still or jump, so that they are never computed by adding hours: every
+moment is looked at by what the clocks show then.
+"""
+
+import re
+from datetime import datetime, timedelta, tzinfo
+from datetime import time as time_of_day
+from typing import Final, Self
+
+from msgspec import Struct
+
+from lifebus_supervisor.runtime.inbox.records import QuestionState
+
+_MINUTE_MS: Final = 60_000
+_SPAN: Final = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)")
+
+
+class QuietHours(Struct, frozen=True):
+    """From when until when on each day nobody is reminded; `until` is the first moment at which people are again."""
+
+    start: time_of_day
+    until: time_of_day
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Return what a text such as ``22:00-07:30`` says.
+
+        Raises:
+            ValueError: it says something else.
+        """
+        found = _SPAN.fullmatch(text)
+        if found is None or text[:5] == text[6:]:
+            raise ValueError("two times of a day that differ, such as 22:00-07:30")
+        hour, minute, last_hour, last_minute = map(int, found.groups())
+        return cls(time_of_day(hour, minute), time_of_day(last_hour, last_minute))
+
+    def hold(self, at_ms: int, zone: tzinfo | None) -> bool:
+        """Whether a moment lies within them; without a zone, in that of the machine."""
+        now = datetime.fromtimestamp(at_ms / 1000, zone).time()
+        if self.start < self.until:
+            return self.start <= now < self.until
+        return now >= self.start or now < self.until
+
+
+class ReminderPlan(Struct, frozen=True, kw_only=True):
+    """The pause before the first reminder, which doubles up to the longest one; `zone` None is the machine's own."""
+
+    first_ms: int
+    longest_ms: int
+    quiet: QuietHours | None = None
+    zone: tzinfo | None = None
+
+
+def reminder_due_ms(state: QuestionState, plan: ReminderPlan) -> int | None:
+    """Return when people are to be reminded next of a question, None where they are not."""
+    if not state.is_open or not plan.first_ms:
+        return None
+    # The exponent is bounded, or a question that is open for years would make an enormous number.
+    pause_ms = min(plan.first_ms << min(state.occasion, 32), max(plan.longest_ms, plan.first_ms))
+    return after_quiet_ms(state.occasion_at_ms + pause_ms, plan.quiet, plan.zone)
+
+
+def after_quiet_ms(at_ms: int, quiet: QuietHours | None, zone: tzinfo | None) -> int:
+    """Return the first moment from `at_ms` on that lies outside of the quiet hours."""
+    if quiet is None or not quiet.hold(at_ms, zone):
+        return at_ms
+    # Between the two bounds the clocks leave the quiet hours once; that moment is found by halving.
+    inside, outside = at_ms, _outside_ms(at_ms, quiet, zone)
+    while outside - inside > 1:
+        middle = (inside + outside) // 2
+        if quiet.hold(middle, zone):
+            inside = middle
+        else:
+            outside = middle
+    return outside
+
+
+def _outside_ms(at_ms: int, quiet: QuietHours, zone: tzinfo | None) -> int:
+    """Return a moment soon after the present quiet hours."""
+    local = datetime.fromtimestamp(at_ms / 1000, zone)
+    days = (0, 1) if quiet.start > quiet.until else (0,)
+    for day in days:
+        for fold in (0, 1):  # where clocks are set back, the end comes twice
+            date = local.date() + timedelta(days=day)
+            end = datetime.combine(date, quiet.until, tzinfo=zone).replace(fold=fold)
+            end_ms = int(end.timestamp() * 1000)
+            if end_ms > at_ms and not quiet.hold(end_ms, zone):
+                return end_ms
+    # An end that clocks leap over in an odd way: the next minute outside, within two days.
+    moments = range(at_ms, at_ms + 2 * 1_440 * _MINUTE_MS, _MINUTE_MS)
+    return next((moment for moment in moments if not quiet.hold(moment, zone)), at_ms)

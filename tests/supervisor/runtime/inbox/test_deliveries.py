@@ -1,0 +1,199 @@
+"""Questions on their way to people: what is due when, and by which channel."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from lifebus_broker.ledger.refusals import DISK_FULL
+from lifebus_contract.questions import AnswerAction, Notification
+from lifebus_supervisor.runtime.inbox.channels.channel import DeliveryFault
+from lifebus_supervisor.runtime.inbox.reminders import QuietHours, ReminderPlan
+from support.inbox.delivering import MINUTE_MS, Clock, Recording, delivering, until
+from support.inbox.questions import AT_MS, answer, inbox_of, ledger_in, question
+
+
+async def test_a_channel_that_hangs_or_breaks_holds_up_no_other(tmp_path: Path) -> None:
+    clock = Clock()
+    hanging, broken, fine = Recording(), Recording(), Recording()
+    hanging.hanging = True
+    broken.deliver = lambda _: 1 / 0  # type: ignore[assignment, method-assign, return-value]
+    async with ledger_in(tmp_path) as ledger:
+        inbox = await inbox_of(ledger, clock)
+        channels: dict[str, Any] = {
+            "slow": (hanging, {"timeout_ms": 120_000}),
+            "broken": (broken, {}),
+            "fine": (fine, {}),
+        }
+        async with delivering(inbox, clock, **channels):
+            for number in range(20):
+                await inbox.ask(question(f"q_{number}"))
+            await until(inbox, "q_19", lambda info: "fine" in {one.channel for one in info.notifications})
+            info = await until(inbox, "q_19", lambda info: len(info.notifications) == 2)
+    assert [message.question.question_id for message in fine.messages] == [f"q_{number}" for number in range(20)]
+    assert {one.channel: one.fault for one in info.notifications} == {
+        "broken": "the channel failed: ZeroDivisionError",
+        "fine": None,
+    }
+    assert hanging.tries == 1
+
+
+async def test_a_try_that_takes_too_long_has_failed(tmp_path: Path) -> None:
+    clock, hanging = Clock(), Recording()
+    hanging.hanging = True
+    async with ledger_in(tmp_path) as ledger:
+        inbox = await inbox_of(ledger, clock)
+        async with delivering(inbox, clock, slow=(hanging, {"timeout_ms": 100})):
+            await inbox.ask(question())
+            info = await until(inbox, "q_1", lambda info: bool(info.notifications))
+    assert info.notifications == (Notification(channel="slow", tries=1, fault="it took longer than 0.1 s"),)
+
+
+async def test_what_was_not_delivered_before_a_crash_is_delivered_after_it_and_nothing_twice(tmp_path: Path) -> None:
+    clock, channel = Clock(), Recording()
+    async with ledger_in(tmp_path) as ledger:
+        await (await inbox_of(ledger, clock)).ask(question("q_1"))
+        inbox = await inbox_of(ledger, clock)
+        async with delivering(inbox, clock, screen=channel):
+            await until(inbox, "q_1", lambda info: bool(info.notifications))
+            await inbox.ask(question("q_2"))
+            await until(inbox, "q_2", lambda info: bool(info.notifications))
+        again = await inbox_of(ledger, clock)
+        async with delivering(again, clock, screen=channel):
+            await anyio.wait_all_tasks_blocked()
+    assert [message.question.question_id for message in channel.messages] == ["q_1", "q_2"]
+
+
+async def test_a_channel_that_is_new_gets_the_open_questions(tmp_path: Path) -> None:
+    clock, old, new = Clock(), Recording(), Recording(takes_end=True)
+    async with ledger_in(tmp_path) as ledger:
+        inbox = await inbox_of(ledger, clock)
+        async with delivering(inbox, clock, old=old):
+            await inbox.ask(question("q_1"))
+            await inbox.ask(question("q_2"))
+            await until(inbox, "q_2", lambda info: bool(info.notifications))
+        await inbox.answer("q_1", answer())
+        again = await inbox_of(ledger, clock)
+        async with delivering(again, clock, old=old, new=new):
+            await until(again, "q_2", lambda info: len(info.notifications) == 2)
+    assert [message.question.question_id for message in new.messages] == ["q_2"]
+
+
+async def test_an_answered_question_is_not_delivered_any_more(tmp_path: Path) -> None:
+    clock, channel = Clock(), Recording()
+    channel.fault = DeliveryFault("away")
+    async with ledger_in(tmp_path) as ledger:
+        inbox = await inbox_of(ledger, clock)
+        async with delivering(inbox, clock, screen=channel) as deliveries:
+            await inbox.ask(question())
+            await channel.tried(1)
+            await inbox.answer("q_1", answer())
+            channel.fault = None
+            clock.now_ms += 3_600_000
+            deliveries.wake()
+            await anyio.wait_all_tasks_blocked()
+            assert deliveries.failing == 0
+    assert channel.messages == []
+
+
+async def test_people_are_reminded_until_somebody_answers_and_never_is_anything_decided(tmp_path: Path) -> None:
+    clock, channel, quiet = Clock(), Recording(), Recording()
+    plan = ReminderPlan(first_ms=60 * MINUTE_MS, longest_ms=240 * MINUTE_MS, zone=ZoneInfo("UTC"))
+    async with ledger_in(tmp_path) as ledger:
+        inbox = await inbox_of(ledger, clock)
+        channels: dict[str, Any] = {"screen": (channel, {}), "quiet": (quiet, {"remind": False})}
+        async with delivering(inbox, clock, plan, **channels) as deliveries:
+            await inbox.ask(question())
+            await channel.tried(1)
+            for number, pause_min in enumerate((60, 120, 240, 240), 1):
+                clock.now_ms += pause_min * MINUTE_MS - 1
+                deliveries.wake()
+                await anyio.wait_all_tasks_blocked()
+                assert inbox.require("q_1").reminders == number - 1, "too early"
+                clock.now_ms += 1
+                deliveries.wake()
+                await channel.tried(number + 1)
+            clock.now_ms += 365 * 1_440 * MINUTE_MS
+            deliveries.wake()
+            await channel.tried(6)
+            info = inbox.require("q_1")
+            assert (info.is_open, info.reminders) == (True, 5), "one reminder, however long nobody looked"
+            await inbox.answer("q_1", answer(AnswerAction.ABORT))
+            clock.now_ms += 365 * 1_440 * MINUTE_MS
+            deliveries.wake()
+            await anyio.wait_all_tasks_blocked()
+    assert channel.tries == 6
+    assert quiet.tries == 1
+    assert [message.reminder for message in channel.messages] == [0, 1, 2, 3, 4, 5]
+    assert len({message.delivery_id for message in channel.messages}) == 6
+
+
+async def test_nobody_is_reminded_in_quiet_hours_and_a_restart_changes_nothing(tmp_path: Path) -> None:
+    clock, channel = Clock(), Recording()
+    zone = ZoneInfo("Europe/Vienna")
+    # asked at 16:13:20 local time
+    plan = ReminderPlan(
+        first_ms=60 * MINUTE_MS, longest_ms=60 * MINUTE_MS, quiet=QuietHours.parse("17:00-07:30"), zone=zone
+    )
+    async with ledger_in(tmp_path) as ledger:
+        async with delivering(inbox := await inbox_of(ledger, clock), clock, plan, screen=channel):
+            await inbox.ask(question())
+            await channel.tried(1)
+        morning_ms = AT_MS + (15 * 60 + 16) * MINUTE_MS + 40_000  # 07:30 local time
+        for at_ms, tries in ((AT_MS + 60 * MINUTE_MS, 1), (morning_ms - 1, 1), (morning_ms, 2)):
+            clock.now_ms = at_ms
+            again = await inbox_of(ledger, clock)
+            async with delivering(again, clock, plan, screen=channel):
+                await anyio.wait_all_tasks_blocked()
+                if tries == 2:
+                    await channel.tried(2)
+                assert channel.tries == tries
+
+
+async def test_a_thousand_open_questions_are_delivered_and_then_cost_no_timer_each(tmp_path: Path) -> None:
+    clock, channel = Clock(), Recording()
+    plan = ReminderPlan(first_ms=60 * MINUTE_MS, longest_ms=60 * MINUTE_MS)
+    async with ledger_in(tmp_path) as ledger:
+        inbox = await inbox_of(ledger, clock)
+        async with delivering(inbox, clock, plan, screen=channel):
+            async with anyio.create_task_group() as tasks:
+                for number in range(1_000):
+                    tasks.start_soon(inbox.ask, question(f"q_{number}"))
+            await channel.tried(1_000)
+            await anyio.wait_all_tasks_blocked()
+            timers = [one for one in _loop_timers() if not one.cancelled()]
+            # One for the earliest reminder; the other is the test's own time limit.
+            assert len(timers) <= 3
+
+
+def _loop_timers() -> list[Any]:
+    return [*asyncio.get_running_loop()._scheduled]  # type: ignore[attr-defined]
+
+
+async def test_a_journal_that_takes_nothing_for_a_while_makes_no_flood_of_messages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, channel = Clock(), Recording()
+    async with ledger_in(tmp_path) as ledger:
+        inbox = await inbox_of(ledger, clock)
+        async with delivering(inbox, clock, screen=channel):
+            journal: Any = ledger.journal
+            monkeypatch.setattr(journal, "append", _refusing(journal.append))
+            await inbox.ask(question())
+            await channel.tried(1)
+            await anyio.wait_all_tasks_blocked()
+            assert channel.tries == 1
+
+
+def _refusing(append: Callable[..., Any]) -> Callable[..., Any]:
+    """Take what asks, and refuse what notes a delivery."""
+
+    def refuse(records: Any, done: Any) -> Any:
+        return DISK_FULL if b'"delivered"' in records[0].body else append(records, done)
+
+    return refuse
