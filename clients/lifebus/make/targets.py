@@ -1,0 +1,130 @@
+"""The targets of a file, and the flow that a goal among them is.  Pure.
+
+The file is the plain part of a makefile: targets, what they need, and lines for the shell.  What belongs to make alone
+(variables, patterns, functions, includes) is refused by its line.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from lifebus.make.codes import CODES
+from lifebus_contract import InvalidRequest
+from lifebus_contract.flows import FlowDefinition, OnFailure, StepDefinition
+
+CLIENT_ID: Final = "make"
+"""Whose rules these flows have."""
+
+_TARGET: Final = re.compile(r"^(?P<name>[A-Za-z0-9_./-]+)\s*:(?!=)(?P<needs>[A-Za-z0-9_./\s-]*)(?:#.*)?$")
+_PHONY: Final = ".PHONY"
+_SHELL: Final = ("/bin/sh", "-ec")
+_PASSED: Final = ("*",)
+
+
+class Target(Struct, frozen=True, kw_only=True):
+    """One target: what it needs, and the lines that a shell runs."""
+
+    name: str
+    needs: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+
+
+def read_targets(text: str) -> dict[str, Target]:
+    """Return the targets of a file, in their order.
+
+    Raises:
+        InvalidRequest: a line that is none of this, or a target that stands there twice; `field` has the line.
+    """
+    found: dict[str, Target] = {}
+    name = None
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith("\t") and name is not None:
+            found[name] = _with_line(found[name], line[1:], number)
+        elif line.strip() and not line.lstrip().startswith("#"):
+            target = _target(line, number)
+            name = target.name
+            if name == _PHONY:
+                name = None
+            elif name in found:
+                raise _refuse(number, f"the target `{name}` stands there twice")
+            else:
+                found[name] = target
+    return found
+
+
+def make_flow(targets: Mapping[str, Target], goal: str | None, root: str, *, jobs: int = 1) -> FlowDefinition:
+    """Return the flow that makes a goal, which is the first target where none is named.
+
+    Raises:
+        InvalidRequest: there is no such target, or something needed is no target.
+    """
+    if not targets:
+        raise InvalidRequest("there are no targets", code="against_contract")
+    wanted = goal or next(iter(targets))
+    needed = _needed(targets, wanted)
+    steps = tuple(_step(target) for name, target in targets.items() if name in needed)
+    try:
+        return FlowDefinition(
+            name=f"make {wanted}", client_id=CLIENT_ID, root=root, steps=steps, codes=CODES, max_parallel=jobs
+        )
+    except ValueError as fault:  # targets that need one another
+        raise InvalidRequest(str(fault), code="against_contract") from None
+
+
+def _target(line: str, number: int) -> Target:
+    match = _TARGET.match(line)
+    if match is None:
+        raise _refuse(
+            number, f"`{line.strip()[:64]}` is no target: NAME: NEEDS, with the lines of its shell behind tabs"
+        )
+    return Target(name=match["name"], needs=tuple(dict.fromkeys(match["needs"].split())))
+
+
+def _with_line(target: Target, line: str, number: int) -> Target:
+    if re.search(r"\$[({@<^*?%+]", line):
+        raise _refuse(number, f"`{line.strip()[:64]}`: make's variables are not known here")
+    # The marks of make: nothing is echoed here anyway, and a line that may fail says so to the shell.
+    return Target(name=target.name, needs=target.needs, lines=(*target.lines, _for_shell(line.strip())))
+
+
+def _for_shell(line: str) -> str:
+    bare = line.lstrip("@-+ ")
+    marks = line[: len(line) - len(bare)]
+    return f"{{ {bare}; }} || :" if "-" in marks else bare.replace("$$", "$")
+
+
+def _needed(targets: Mapping[str, Target], goal: str) -> set[str]:
+    found: set[str] = set()
+    left = [(goal, "")]
+    while left:
+        name, by = left.pop()
+        if name not in targets:
+            detail = (
+                f"`{by[:64]}` needs `{name[:64]}`, which is no target" if by else f"there is no target `{name[:64]}`"
+            )
+            raise InvalidRequest(detail, code="against_contract")
+        if name not in found:
+            found.add(name)
+            left += [(need, name) for need in targets[name].needs]
+    return found
+
+
+def _step(target: Target) -> StepDefinition:
+    return StepDefinition(
+        step_id=target.name,
+        needs=target.needs,
+        command=_command(target.lines),
+        passing=_PASSED,
+        max_retries=0,
+        on_failure=OnFailure.ABORT,
+    )
+
+
+def _command(lines: Sequence[str]) -> tuple[str, ...]:
+    return (*_SHELL, "\n".join(lines)) if lines else ("true",)
+
+
+def _refuse(number: int, detail: str) -> InvalidRequest:
+    return InvalidRequest(f"line {number}: {detail}", code="against_contract", field=f"line {number}")
