@@ -19,6 +19,7 @@ from support.effort import TORTURE, effort
 from support.fork_server import close_fork_server
 from support.ignored_signals import catch_ignored_signals
 from support.leftovers import MARK, Watch
+from support.patience import TEST_S
 
 LONGEST_S = 6 * 3600
 MEMORY = Path("/dev/shm")
@@ -59,7 +60,10 @@ def _nothing_is_left() -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Under `make torture`, leave out what does not scale, and give the others their time."""
+    """Bound each test.  Under `make torture`, leave out what does not scale, and give the others their time."""
+    for item in items:
+        if item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(TEST_S))
     if not TORTURE:
         return
     scaling = [item for item in items if isinstance(item, pytest.Function) and _scales(item)]

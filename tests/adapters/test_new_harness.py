@@ -11,6 +11,7 @@ import pytest
 import lifebus_adapters
 from support.command_line import Shell
 from support.paths import EXAMPLES
+from support.patience import PATIENCE_S
 
 LAST_LINE = '    "openclaw",\n'
 
@@ -58,7 +59,11 @@ def with_tiny(tmp_path_factory: pytest.TempPathFactory) -> Shell:
 
 def test_it_is_read_and_rendered_by_its_table(with_tiny: Shell) -> None:
     ran = subprocess.run(
-        [sys.executable, "-c", READ_AND_RENDER], env=with_tiny.environment, capture_output=True, timeout=30, check=True
+        [sys.executable, "-c", READ_AND_RENDER],
+        env=with_tiny.environment,
+        capture_output=True,
+        timeout=PATIENCE_S,
+        check=True,
     )
     found = json.loads(ran.stdout)
     context = json.loads(found.pop("answer")["context"])

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from support.command_line import PATIENCE_S, Shell, broker_up
+from support.command_line import Shell, broker_up
 from support.fork_server import Process
 from support.ignored_signals import ignoring
 from support.leftovers import MARK, marked
 from support.paths import EXAMPLES
+from support.patience import PATIENCE_S
 from support.running import short_directory
 from support.transports.children import ANSWER
 

@@ -13,6 +13,7 @@ import pytest
 from lifebus_broker.ledger.sqlite.file import BOOT_TAIL
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from support.command_line import Shell, broker_up
+from support.patience import PATIENCE_S
 from support.receipts import append, keyed
 from support.running import short_directory
 
@@ -119,7 +120,7 @@ def test_a_log_that_was_damaged_long_ago_is_found_by_a_start_and_shown_by_doctor
         )
     with broker_up(alone):
         emit(alone, "session.started", "s1")
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE_S
         while not alone.call("status", "--json").json["counters"].get("keeper_broken"):
             assert time.monotonic() < deadline
         found = {one["check"]: one for one in alone.call("doctor", "--json").json}

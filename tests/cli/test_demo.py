@@ -13,7 +13,8 @@ from lifebus.demo.checks import RecordedReceipt, check_facts, check_follower, ch
 from lifebus.demo.participants import DemoFollower
 from lifebus.demo.replay import HARNESSES, HookResult, load_recordings, sessions_of
 from lifebus_contract import CONTRACT_VERSION, Receipt, validate
-from support.command_line import PATIENCE_S, Shell
+from support.command_line import Shell
+from support.patience import PATIENCE_S
 from support.running import short_directory
 
 

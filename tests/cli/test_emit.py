@@ -9,7 +9,8 @@ import pytest
 
 from lifebus.requests import make_request
 from lifebus_contract import encode_json
-from support.command_line import PATIENCE_S, Shell, broker_up
+from support.command_line import Shell, broker_up
+from support.patience import PATIENCE_S
 
 
 def request(**fields: Any) -> bytes:

@@ -10,6 +10,7 @@ import pytest
 from lifebus_adapters import ADAPTERS
 from lifebus_adapters.shared.harness_assets import skill_file
 from support.command_line import Shell, broker_up
+from support.patience import PATIENCE_S
 from support.running import short_directory
 
 
@@ -89,7 +90,9 @@ def test_hooks_survive_the_launchers_end(home: Shell) -> None:
     folder = home.directory / ".local/share/lifebus"
     for name in ("hook.py", "lifebus-hook"):
         (folder / name).rename(folder / f"{name}.away")
-        ran = subprocess.run(["/bin/sh", "-c", command], input=b"{}", capture_output=True, timeout=20, check=False)
+        ran = subprocess.run(
+            ["/bin/sh", "-c", command], input=b"{}", capture_output=True, timeout=PATIENCE_S, check=False
+        )
         assert (ran.returncode, ran.stdout, ran.stderr) == (0, b"", b"")
     for name in ("hook.py", "lifebus-hook"):
         (folder / f"{name}.away").rename(folder / name)

@@ -14,8 +14,9 @@ import pytest
 from cli.test_commands import envelope
 from lifebus_transports.processes.guard import Guard
 from support.clients.proxy_box import eventually
-from support.command_line import PATIENCE_S, Shell, broker_up
+from support.command_line import Shell, broker_up
 from support.leftovers import MARK, marked
+from support.patience import PATIENCE_S
 from support.running import short_directory
 
 DEAF = """import os, signal, time

@@ -9,8 +9,9 @@ import pytest
 
 import lifebus
 from lifebus_transports.messages.signals import Observation
-from support.command_line import PATIENCE_S, Shell, broker_up
+from support.command_line import Shell, broker_up
 from support.integration.observing import EVENT, Observer, signal
+from support.patience import PATIENCE_S
 from support.running import short_directory
 
 SAID: list[Observation] = [

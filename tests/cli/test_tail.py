@@ -6,7 +6,8 @@ import signal
 
 import pytest
 
-from support.command_line import PATIENCE_S, Shell, broker_up
+from support.command_line import Shell, broker_up
+from support.patience import PATIENCE_S
 
 
 def events(ran_lines: list[dict[str, dict[str, str]]]) -> list[str]:

@@ -21,8 +21,9 @@ from lifebus_contract import (
     TransportError,
 )
 from lifebus_transports.messages.reads import Backfill
-from support.command_line import PATIENCE_S, Shell, broker_up
+from support.command_line import Shell, broker_up
 from support.integration.observing import Observer, places, signal
+from support.patience import PATIENCE_S
 from support.running import short_directory
 
 FRAME = FrameContext(frame_id="f1", frame_class=FrameClass.TOP_LEVEL)

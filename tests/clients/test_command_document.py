@@ -16,7 +16,8 @@ from lifebus_transports.processes.spec import PASSED_ON
 from lifebus_transports.processes.warm import WarmInvoker
 from support.bus_box import request
 from support.paths import DOCS
-from support.transports.children import SECONDS, nothing_left
+from support.patience import PATIENCE_S
+from support.transports.children import nothing_left
 
 TEXT = (DOCS / "command-clients.md").read_text()
 PROGRAMS = dict(re.findall(r"```(sh|python|js)\n(.*?)```", TEXT, re.DOTALL))
@@ -39,7 +40,7 @@ async def test_each_program_of_the_page_is_a_client(language: str, tmp_path: Pat
     async with nothing_left(), anyio.create_task_group() as tasks:
         for invoker in (FreshInvoker(spec, 1, Commands(tasks)), WarmInvoker(spec, "jsonl", 1, tasks)):
             for _ in range(2):
-                with anyio.fail_after(SECONDS):
+                with anyio.fail_after(PATIENCE_S):
                     assert isinstance(await invoker.invoke(envelope, {}), CallbackResponse)
         tasks.cancel_scope.cancel()
 

@@ -11,6 +11,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 import lifebus
 from lifebus_supervisor.daemon.composition import Daemon
 from support.paths import EXAMPLES
+from support.patience import PATIENCE_S
 from support.running import connected, running_bus
 
 OUTPUT = {
@@ -30,7 +31,7 @@ async def test_an_example_does_what_it_says(name: str) -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
         if name == "follow":
             await bus.emit(lifebus.make_request("session.started", "codex", session="s1"))
-        with anyio.fail_after(30):
+        with anyio.fail_after(PATIENCE_S):
             done = await anyio.run_process([sys.executable, str(EXAMPLES / f"{name}.py")], env=environment(daemon))
     assert OUTPUT[name] in done.stdout.decode()
 
@@ -38,7 +39,7 @@ async def test_an_example_does_what_it_says(name: str) -> None:
 async def test_the_serving_example_delivers_into_a_frame() -> None:
     frame = lifebus.FrameContext(frame_id="f1", frame_class="top_level")  # type: ignore[arg-type]  # as users write it
     async with running_bus() as daemon, connected(daemon) as bus:
-        with anyio.fail_after(30):
+        with anyio.fail_after(PATIENCE_S):
             async with await anyio.open_process(
                 [sys.executable, str(EXAMPLES / "serve.py")], env=environment(daemon)
             ) as worker:
@@ -55,7 +56,7 @@ async def test_the_command_example_delivers_into_a_frame(protocol: str) -> None:
     arguments = ["--event", "frame.opening", "--client-id", "notes", "--deadline", "20s", "--protocol", protocol]
     command = [sys.executable, "-m", "lifebus", "serve", *arguments, "--", sys.executable, str(EXAMPLES / "command.py")]
     async with running_bus() as daemon, connected(daemon) as bus:
-        with anyio.fail_after(30):
+        with anyio.fail_after(PATIENCE_S):
             async with await anyio.open_process(command, env=environment(daemon)) as serving:
                 assert serving.stderr is not None
                 await BufferedByteReceiveStream(serving.stderr).receive_until(b"\n", 100)

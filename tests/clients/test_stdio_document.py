@@ -18,6 +18,7 @@ from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_transports.messages.verbs import VERBS
 from support.integration.following import emit as emit_many
 from support.paths import DOCS
+from support.patience import PATIENCE_S
 from support.running import connected, running_bus
 
 TEXT = (DOCS / "stdio.md").read_text()
@@ -37,7 +38,7 @@ def environment(daemon: Daemon) -> dict[str, str]:
 async def test_the_script_reads_the_ledger() -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
         await emit_many(bus, "s1", "s2")
-        with anyio.fail_after(30):
+        with anyio.fail_after(PATIENCE_S):
             done = await anyio.run_process(["sh", "-c", block("sh")], env=environment(daemon))
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert [line["receipt"]["harness_session_id"] for line in lines if "receipt" in line] == ["s1", "s2"]
@@ -51,7 +52,7 @@ async def test_the_editor_gets_what_was_and_what_comes() -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
         await emit_many(bus, "before")
         async with (
-            asyncio.timeout(30),
+            asyncio.timeout(PATIENCE_S),
             await anyio.open_process(["node", "--input-type=module", "-e", program], env=environment(daemon)) as editor,
         ):
             assert editor.stdout is not None

@@ -12,6 +12,7 @@ from contextlib import ExitStack, closing
 import pytest
 
 from lifebus.stdio.streams import DescriptorReader, DescriptorWriter
+from support.patience import PATIENCE_S
 
 MEGABYTE = bytes(range(256)) * 4_096
 Pair = tuple[int, int]
@@ -54,7 +55,7 @@ async def test_much_is_written_while_it_is_read_and_the_descriptor_stays_as_it_w
         reading, writing = closed_later(stack, make())
         before = [fcntl.fcntl(descriptor, fcntl.F_GETFL) for descriptor in (reading, writing)]
         outlet = stack.enter_context(closing(DescriptorWriter(writing)))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             _, data = await asyncio.gather(outlet.write(MEGABYTE), read_all(DescriptorReader(reading), len(MEGABYTE)))
         assert data == MEGABYTE
         assert [fcntl.fcntl(descriptor, fcntl.F_GETFL) for descriptor in (reading, writing)] == before
@@ -77,7 +78,7 @@ async def test_a_descriptor_that_somebody_made_non_blocking_is_as_good(make: Cal
         for descriptor in (reading, writing):
             os.set_blocking(descriptor, False)
         outlet = stack.enter_context(closing(DescriptorWriter(writing)))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             _, data = await asyncio.gather(outlet.write(MEGABYTE), read_all(DescriptorReader(reading), len(MEGABYTE)))
         assert data == MEGABYTE
 
@@ -97,7 +98,7 @@ async def test_whoever_hangs_up_ends_the_input(make: Callable[[], Pair]) -> None
     ours, theirs = make()
     reading, writing = (theirs, ours) if make is terminal else (ours, theirs)
     os.close(writing)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         assert await DescriptorReader(reading).read() == b""
     os.close(reading)
 

@@ -95,7 +95,6 @@ class Trial:
         await until(lambda: all(len(one.book.settled) >= many for one in self.libraries))
 
 
-@pytest.mark.timeout(300)
 async def test_what_was_acknowledged_never_comes_again_and_what_does_is_marked(
     monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None]
 ) -> None:

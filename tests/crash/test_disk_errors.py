@@ -15,6 +15,7 @@ from lifebus_contract import FailureClass, InternalError, RetryClass
 from support.broker_process import until
 from support.crash.disks import FaultyDisk, FullDisk, SlowDisk
 from support.effort import effort
+from support.patience import PATIENCE_S
 from support.receipts import append, entry, every_receipt, keyed, recorded
 
 ROUNDS = effort(4, 12)
@@ -44,7 +45,7 @@ class Run:
             entries = [entry(number * 3 + n, key=f"k{number * 3 + n}", harness_session_id=f"s{n}") for n in range(3)]
             self._answered.clear()
             if ledger.append(entries, self._acknowledge) is None:
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(PATIENCE_S):
                     await self._answered.wait()
             if number % 4 == 3:
                 await self._read(ledger)
@@ -248,7 +249,7 @@ async def test_readers_do_not_wait_for_a_writer_that_waits_for_the_disk(tmp_path
     disk.gate.clear()
     ledger.append([entry(9)], lambda _: None)
     await asyncio.to_thread(disk.waiting.wait, 10)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         assert list((await ledger.read(Query())).stored) == stored
         assert len(await ledger.sessions()) == 1
         assert (await ledger.find([("alice", "codex", "k000001")]))[0] is not None
@@ -289,7 +290,7 @@ async def test_what_was_never_written_is_refused_and_what_was_being_written_stay
     await asyncio.sleep(0)
     disk.broken = True
     disk.gate.set()
-    ended, _ = await asyncio.wait((pruning,), timeout=10)
+    ended, _ = await asyncio.wait((pruning,), timeout=PATIENCE_S)
     assert ended
     with pytest.raises(InternalError, match="stopped"):
         await pruning

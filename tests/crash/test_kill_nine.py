@@ -20,6 +20,7 @@ from support.broker_process import broker_process, until
 from support.crash.ledger_file import History, Recorded
 from support.crash.oracle import SESSIONS, Oracle
 from support.effort import effort
+from support.patience import PATIENCE_S
 from support.running import short_directory, until_answered
 
 RUNS = effort(1, 2)
@@ -110,15 +111,15 @@ class Trial:
                 await asyncio.to_thread(self.oracle.settle, broker.runtime_dir)
                 await asyncio.to_thread(self._read, broker.ledger_path)
                 for follower in self.followers:
-                    await until(follower.is_done, 60.0)
-                async with lifebus.connect("after", runtime_dir=broker.runtime_dir, timeout=60.0) as bus:
+                    await until(follower.is_done)
+                async with lifebus.connect("after", runtime_dir=broker.runtime_dir, timeout=PATIENCE_S) as bus:
                     self.faults = (await bus.verify()).faults
             tasks.cancel_scope.cancel()
 
     async def _pruned(self, runtime_dir: Path) -> None:
         """Let one broker live until it begins to drop receipts: it may be quick to be killed, and slow to begin."""
         async with lifebus.connect("onlooker", runtime_dir=runtime_dir) as bus:
-            with anyio.fail_after(60):
+            with anyio.fail_after(PATIENCE_S):
                 await until_answered(bus.status, lambda status: status.ledger.floor)
 
     async def _cycle(self, runtime_dir: Path, kill: Callable[[], None]) -> None:
@@ -139,7 +140,7 @@ class Trial:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(10 * PATIENCE_S)
 @pytest.mark.parametrize("number", range(RUNS))
 async def test_kills_lose_nothing_double_nothing_and_leave_no_hole(
     number: int, record_property: Callable[[str, object], None]

@@ -17,6 +17,7 @@ from lifebus_transports.messages.signals import Observation, Observe, ObserveAns
 from support.broker_process import BrokerProcess, broker_process, until
 from support.effort import effort
 from support.integration.observing import signal
+from support.patience import PATIENCE_S
 from support.running import short_directory
 
 CYCLES = effort(8, 200)
@@ -63,7 +64,7 @@ class Follower:
         self.gaps: list[lifebus.Gap] = []
 
     async def follow(self, broker: BrokerProcess) -> None:
-        async with lifebus.connect("follower", runtime_dir=broker.runtime_dir, timeout=10.0) as bus:
+        async with lifebus.connect("follower", runtime_dir=broker.runtime_dir, timeout=PATIENCE_S) as bus:
             async for item in bus.signals(since="start"):
                 if isinstance(item, lifebus.Gap):
                     self.gaps.append(item)
@@ -88,7 +89,7 @@ async def cycle(broker: BrokerProcess, reporters: list[Reporter], chance: random
                     enough.set()
 
     async with (
-        lifebus.connect("test", runtime_dir=broker.runtime_dir, timeout=20.0) as bus,
+        lifebus.connect("test", runtime_dir=broker.runtime_dir, timeout=PATIENCE_S) as bus,
         anyio.create_task_group() as tasks,
     ):
         for reporter in reporters:
@@ -128,7 +129,7 @@ async def kill_again_and_again(
                     tasks.start_soon(follower.follow, broker)
                 await cycle(broker, reporters, chance)
         async with broker_process(directory) as broker:
-            async with lifebus.connect("test", runtime_dir=broker.runtime_dir, timeout=20.0) as bus:
+            async with lifebus.connect("test", runtime_dir=broker.runtime_dir, timeout=PATIENCE_S) as bus:
                 for reporter in reporters:
                     await reporter.report(bus)
             await until(partial(follower.has_seen, sum(reporter.sent for reporter in reporters)))
@@ -136,7 +137,6 @@ async def kill_again_and_again(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 async def test_kills_lose_no_signal_that_was_answered_and_double_none(
     record_property: Callable[[str, object], None],
 ) -> None:

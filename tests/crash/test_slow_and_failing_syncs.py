@@ -19,12 +19,12 @@ from support.clients.hook_box import HookBox
 from support.crash.ledger_file import read_ledger
 from support.effort import effort
 from support.paths import SUPPORT
+from support.patience import PATIENCE_MS, PATIENCE_S, SOON_S
 from support.running import short_directory
 
 PROGRAM = SUPPORT / "crash/controlled_broker.py"
 IO = 74
 LONG_MS = 5_000
-SOON_S = 5.0
 """Loose bound for "within a second", on a loaded machine."""
 MANY = effort(64, 2_000)
 HOOK = json.dumps({"session_id": "h", "hook_event_name": "SessionStart", "source": "startup", "cwd": "/w"}).encode()
@@ -41,7 +41,7 @@ class Controlled:
         control(self.directory, order)
 
     def connect(self) -> AbstractAsyncContextManager[lifebus.Bus]:
-        return lifebus.connect("test", runtime_dir=self.broker.runtime_dir, timeout=30.0)
+        return lifebus.connect("test", runtime_dir=self.broker.runtime_dir, timeout=PATIENCE_S)
 
 
 def control(directory: Path, order: str) -> None:
@@ -107,7 +107,7 @@ def wait_for_beacons(runtime_dir: Path, many: int) -> None:
         listener.setsockopt(zmq.SUBSCRIBE, BEACON_TOPIC)
         listener.connect(f"ipc://{runtime_dir / 'receipts.ipc'}")
         for _ in range(many):
-            assert listener.poll(20_000), "no beacon"
+            assert listener.poll(PATIENCE_MS), "no beacon"
             listener.recv_multipart()
 
 

@@ -9,6 +9,7 @@ import lifebus
 from support.broker_process import broker_process
 from support.crash.soak import MEBIBYTE, SOMETIMES, Soak, warnings_of
 from support.effort import TORTURE, effort
+from support.patience import PATIENCE_S
 from support.running import short_directory
 
 SECONDS = effort(5, 7_200)
@@ -23,7 +24,6 @@ SETTINGS: dict[str, Any] = {
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 async def test_a_broker_under_everything_at_once_stays_as_large_as_it_is(
     record_property: Callable[[str, object], None],
 ) -> None:
@@ -31,7 +31,7 @@ async def test_a_broker_under_everything_at_once_stays_as_large_as_it_is(
         async with broker_process(directory, **SETTINGS) as broker:
             soak = Soak(broker, SECONDS)
             await soak.run()
-            async with lifebus.connect("after", runtime_dir=broker.runtime_dir, timeout=30.0) as bus:
+            async with lifebus.connect("after", runtime_dir=broker.runtime_dir, timeout=PATIENCE_S) as bus:
                 faults = (await bus.verify()).faults
             size = sum(path.stat().st_size for path in broker.ledger_path.parent.glob("ledger.db*"))
             assert await broker.terminate() == 0

@@ -10,13 +10,12 @@ from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import lifebus
 from support.broker_process import BrokerProcess, broker_process, until
 from support.crash.ledger_file import read_ledger
 from support.fork_server import Forked, fork_server
 from support.paths import EXAMPLES, SUPPORT
+from support.patience import PATIENCE_S
 from support.running import short_directory
 
 EXAMPLE = EXAMPLES / "thread_sync.py"
@@ -37,7 +36,7 @@ class Play:
     async def feed(self, broker: BrokerProcess) -> None:
         """Record receipts of the mirrored sessions and of another one."""
         sessions = [self.chance.choice([*SESSIONS, "other"]) for _ in range(BATCH)]
-        async with lifebus.connect("feeder", runtime_dir=broker.runtime_dir, timeout=20.0) as bus:
+        async with lifebus.connect("feeder", runtime_dir=broker.runtime_dir, timeout=PATIENCE_S) as bus:
             await bus.emit([lifebus.make_request("session.started", "codex", session=one) for one in sessions])
         self.fed += len(sessions) - sessions.count("other")
 
@@ -84,7 +83,6 @@ def publisher(broker: BrokerProcess, file: Path, step: int) -> Iterator[Forked]:
         child.communicate()
 
 
-@pytest.mark.timeout(300)
 async def test_the_mirror_is_exact_at_whatever_step_it_is_killed() -> None:
     with short_directory() as directory:
         play = Play(directory)
@@ -97,7 +95,6 @@ async def test_the_mirror_is_exact_at_whatever_step_it_is_killed() -> None:
             play.judge(broker)
 
 
-@pytest.mark.timeout(300)
 async def test_the_mirror_is_exact_when_the_broker_is_killed_under_it_as_well() -> None:
     with short_directory() as directory:
         play = Play(directory)

@@ -20,7 +20,6 @@ CELLS = [
 ]
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(("harness", "scenario"), CELLS)
 async def test_what_a_real_harness_did_is_what_was_recorded(harness: str, scenario: str) -> None:
     expected = expectation(scenario, harness)

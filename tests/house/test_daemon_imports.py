@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+from support.patience import PATIENCE_S
+
 COMMANDS_ALONE = (
     "lifebus_admin",
     "lifebus_broker.snapshots.boot",
@@ -24,7 +26,9 @@ print(*sys.modules, sep='\\n')
 
 def loaded_by(program: str) -> list[str]:
     """Return the modules that a new interpreter holds once it has run the program."""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=PATIENCE_S
+    )
     return done.stdout.split()
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from support.layering import ROOTS
 from support.paths import REPOSITORY
+from support.patience import PATIENCE_S
 
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
 
@@ -44,7 +45,7 @@ def test_each_package_is_marked_as_typed() -> None:
 
 def test_the_wheel_holds_every_file_of_every_package_and_nothing_else(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
-    subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True, timeout=60)
+    subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True, timeout=PATIENCE_S)
     (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}

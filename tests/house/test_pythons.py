@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from support.paths import REPOSITORY
+from support.patience import PATIENCE_S
 from support.pythons import candidates, oldest_first, version_of
 
 HERE = ".".join(map(str, sys.version_info[:3]))
@@ -55,7 +56,7 @@ def test_a_python_that_cannot_make_environments_is_named(tmp_path: Path) -> None
     asked = {"HOME": str(tmp_path), "PATH": str(tmp_path)}
     python = program(tmp_path, "python3.12", "echo 3.12.0 cpython no-venv")
     command = [sys.executable, str(REPOSITORY / "tests/support/pythons.py")]
-    ran = subprocess.run(command, env=asked, capture_output=True, text=True, check=True, timeout=60)
+    ran = subprocess.run(command, env=asked, capture_output=True, text=True, check=True, timeout=PATIENCE_S)
     assert f"{python} has no ensurepip: left out\n" in ran.stderr
     assert str(tmp_path) not in ran.stdout
 

@@ -21,6 +21,7 @@ from lifebus_transports.messages.verbs import VERBS
 from support.e2e.results import live_matrix
 from support.harness_matrix import README, matrix, placements, split
 from support.paths import REPOSITORY
+from support.patience import PATIENCE_S
 from support.running import connected, running_bus
 from support.sources import DOCUMENTS, offenders, text_of
 
@@ -35,7 +36,7 @@ async def test_the_example_runs_against_a_real_broker() -> None:
     (example,) = examples(README.read_text())
     async with running_bus() as daemon:
         environment = os.environ | {"LIFEBUS_RUNTIME_DIR": str(daemon.settings.runtime_dir)}
-        with anyio.fail_after(20):
+        with anyio.fail_after(PATIENCE_S):
             done = await anyio.run_process([sys.executable, "-c", example], env=environment)
 
     assert done.stdout.decode() == "1 session.started observed\n"
@@ -52,7 +53,7 @@ async def test_the_hook_line_for_a_harness_reaches_the_broker() -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
         variables = {"LIFEBUS_RUNTIME_DIR": daemon.settings.runtime_dir, "LIFEBUS_STATE_DIR": daemon.settings.state_dir}
         environment = os.environ | {name: str(path) for name, path in variables.items()}
-        with anyio.fail_after(30):
+        with anyio.fail_after(PATIENCE_S):
             done = await anyio.run_process(command, input=json.dumps(payload).encode(), env=environment)
             while not (sessions := await bus.sessions(("claude", "s1"))):  # a late call goes to the spool
                 done = await anyio.run_process(command, input=json.dumps(payload).encode(), env=environment)

@@ -16,8 +16,8 @@ from lifebus_contract import (
 )
 from lifebus_transports.adapter_names import adapter_id_of
 from lifebus_transports.messages.reads import Backfill
-from support.integration.following import SECONDS
 from support.integration.serving import serving
+from support.patience import PATIENCE_S
 from support.running import connected, running_bus
 
 SESSION = ("claude", "s1")
@@ -83,7 +83,7 @@ async def test_followers_and_clients_by_an_alias_get_the_adapters_events() -> No
             await following.join()
             for adapter in ("codex", "claude", "claude_code"):
                 await bus.emit(lifebus.make_request("session.started", adapter, session="s1"))
-            with anyio.fail_after(SECONDS):
+            with anyio.fail_after(PATIENCE_S):
                 found = [await anext(following) for _ in range(2)]
             await following.aclose()
         assert [(one.adapter_id, one.client_id) for one in found if isinstance(one, Receipt)] == [

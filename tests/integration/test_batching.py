@@ -23,7 +23,8 @@ from lifebus_contract import (
 from lifebus_contract.fields import MAX_MESSAGE_BYTES
 from lifebus_supervisor.daemon.composition import Daemon
 from support.bus_box import payload
-from support.integration.following import SECONDS, emit, frame, recorded
+from support.integration.following import emit, frame, recorded
+from support.patience import PATIENCE_S
 from support.running import connected, running_bus
 
 
@@ -151,7 +152,7 @@ async def test_callers_learn_when_their_connection_is_closed_and_nothing_is_left
             waiting = [asyncio.ensure_future(bus.emit(frame(idempotency_key=key))) for key in (None, None, "k1")]
             await asyncio.sleep(0)
             await asyncio.sleep(0)
-        results = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), SECONDS)
+        results = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), PATIENCE_S)
         assert [type(one) for one in results] == [TransportError] * 3
         with pytest.raises(LifebusError, match="closed"):
             await bus.emit(frame())

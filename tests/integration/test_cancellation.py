@@ -15,8 +15,9 @@ from lifebus_transports.messages.common import Nothing
 from lifebus_transports.messages.emissions import Emit
 from lifebus_transports.messages.reads import Backfill
 from support.bus_box import emission
-from support.integration.following import SECONDS, emit, frame, recorded, until
+from support.integration.following import emit, frame, recorded, until
 from support.integration.serving import EVENT, content, serving
+from support.patience import PATIENCE_S
 from support.running import connected, running_bus, settings_in, short_directory
 
 TURNS = 24
@@ -50,7 +51,7 @@ async def cancelled_after(turns: int, call: Awaitable[Any]) -> bool:
     for _ in range(turns):
         await asyncio.sleep(0)
     task.cancel()
-    await asyncio.wait_for(asyncio.wait([task]), SECONDS)
+    await asyncio.wait_for(asyncio.wait([task]), PATIENCE_S)
     return task.cancelled()
 
 
@@ -124,7 +125,7 @@ async def test_a_follower_that_is_cancelled_between_items_misses_none() -> None:
             await asyncio.wait([waiting])
             if not waiting.cancelled():
                 seen.append(waiting.result())
-        async with asyncio.timeout(SECONDS):
+        async with asyncio.timeout(PATIENCE_S):
             while len(seen) < 40:
                 seen.append(await anext(follower))
         assert [one.sequence for one in seen if isinstance(one, Receipt)] == list(range(1, 41))

@@ -27,9 +27,10 @@ from lifebus_supervisor.corrections.corrector import Corrector
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_supervisor.daemon.lifecycle import running
 from lifebus_transports.framing.hook_frames import encode_call
-from support.integration.following import SECONDS, recorded, until
+from support.integration.following import recorded, until
 from support.integration.serving import Handler, serving
 from support.paths import REPOSITORY
+from support.patience import PATIENCE_S
 from support.running import connected, running_bus, settings_in, short_directory
 from support.transports.hook_server_box import talk
 
@@ -60,7 +61,7 @@ def deliveries(receipts: list[Receipt]) -> list[tuple[str, str, str, str]]:
 async def recorded_until(daemon: Daemon, condition: Callable[[list[Receipt]], bool]) -> list[Receipt]:
     """The receipts from the first one to that with which the condition holds."""
     seen: list[Receipt] = []
-    async with asyncio.timeout(SECONDS), connected(daemon, "reader") as bus:
+    async with asyncio.timeout(PATIENCE_S), connected(daemon, "reader") as bus:
         async for item in bus.receipts(since="start"):
             assert isinstance(item, Receipt)
             seen.append(item)
@@ -227,12 +228,12 @@ async def test_what_stood_in_an_answer_that_nobody_took_is_taken_back(monkeypatc
 
     with short_directory() as directory:
         async with running_bus(directory=directory, hook_answer_ms=10_000) as daemon:
-            daemon.bus.register("ada", [OPENING], slow, deadline=SECONDS)
+            daemon.bus.register("ada", [OPENING], slow, deadline=PATIENCE_S)
             claude = Claude(directory, daemon)
             with socket.socket(socket.AF_UNIX) as hook:
                 hook.connect(str(daemon.settings.runtime_dir / "hook.sock"))
                 hook.sendall(claude.message("UserPromptSubmit"))
-                async with asyncio.timeout(SECONDS):
+                async with asyncio.timeout(PATIENCE_S):
                     await asked.wait()
             gone.set()
             receipts = await recorded_until(daemon, corrected(1))

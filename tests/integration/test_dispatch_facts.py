@@ -36,10 +36,11 @@ from lifebus_supervisor.configuration.settings import ClientSettings
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_supervisor.daemon.lifecycle import running
 from support.golden import golden
-from support.integration.following import SECONDS, recorded, until
+from support.integration.following import recorded, until
 from support.integration.serving import content, serving
 from support.integration.stdio_peers import near_peer
 from support.paths import REPOSITORY
+from support.patience import PATIENCE_S
 from support.running import connected, running_bus, settings_in, short_directory
 from support.transports.children import ANSWER, nothing_left
 
@@ -99,7 +100,7 @@ async def writing(
         background=background,
         protocol=protocol,
         workers=1,
-        deadline_ms=int(SECONDS * 1_000),
+        deadline_ms=int(PATIENCE_S * 1_000),
     )
     async with nothing_left(), running(structs.replace(settings_in(directory), clients=(client,))) as daemon:
         yield daemon

@@ -20,14 +20,15 @@ from lifebus_contract import (
     StateConflict,
 )
 from support.bus_box import payload
-from support.integration.following import SECONDS, frame, recorded, until
+from support.integration.following import frame, recorded, until
 from support.integration.serving import EVENT, content, serving, silent_worker
+from support.patience import PATIENCE_S
 from support.running import connected, running_bus, short_directory
 
 
 async def one_receipt(bus: lifebus.Bus) -> Receipt:
     """Emit one fact and return its only receipt."""
-    async with asyncio.timeout(SECONDS):
+    async with asyncio.timeout(PATIENCE_S):
         (receipt,) = (await bus.emit(frame())).receipts
     return receipt
 
@@ -67,7 +68,7 @@ async def test_two_workers_are_asked_at_the_same_time() -> None:
             await meeting.wait()
             return CallbackResponse.ok()
 
-        async with serving(one, meet, deadline=SECONDS), serving(two, meet, deadline=SECONDS):
+        async with serving(one, meet, deadline=PATIENCE_S), serving(two, meet, deadline=PATIENCE_S):
             result = await bus.emit(frame())
         assert sorted((one.client_id, one.status) for one in result.receipts) == [
             ("one", ReceiptStatus.OBSERVED),
@@ -86,7 +87,7 @@ async def test_a_worker_that_goes_in_the_middle_of_a_dispatch_leaves_a_transport
 
         async with connected(daemon, "worker") as worker, serving(worker, think, deadline=60):
             asking = asyncio.ensure_future(one_receipt(bus))
-            await asyncio.wait_for(started.wait(), SECONDS)
+            await asyncio.wait_for(started.wait(), PATIENCE_S)
         await asking
         assert asking.result().failure_class is FailureClass.TRANSPORT_ERROR
         assert daemon.bus.clients.all() == ()
@@ -99,7 +100,7 @@ async def test_a_worker_that_vanishes_without_a_word_leaves_a_transport_error_an
     monkeypatch.setattr("lifebus_supervisor.daemon.periodic._SWEEP_S", 0.02)
     async with running_bus() as daemon, connected(daemon) as bus, silent_worker(daemon) as worker:
         await worker.register("worker")
-        async with asyncio.TaskGroup() as tasks, asyncio.timeout(SECONDS):
+        async with asyncio.TaskGroup() as tasks, asyncio.timeout(PATIENCE_S):
             asking = tasks.create_task(one_receipt(bus))
             await worker.dispatched.wait()
             worker.vanish()
@@ -198,7 +199,7 @@ async def test_a_worker_at_its_limit_refuses_and_is_asked_again_later(monkeypatc
             await release.wait()
             return CallbackResponse.ok()
 
-        async with serving(worker, wait, deadline=SECONDS), asyncio.TaskGroup() as tasks:
+        async with serving(worker, wait, deadline=PATIENCE_S), asyncio.TaskGroup() as tasks:
             first = tasks.create_task(one_receipt(bus))
             await started.wait()
             assert (await one_receipt(bus)).failure_class is FailureClass.TRANSPORT_ERROR
@@ -234,7 +235,7 @@ async def test_the_newest_of_two_workers_of_one_name_stays_and_the_other_is_told
         connected(daemon, "worker") as new,
         serving(old, content) as first,
         serving(new, content) as second,
-        asyncio.timeout(SECONDS),
+        asyncio.timeout(PATIENCE_S),
     ):
         (registered,) = daemon.bus.clients.all()
         await asyncio.wait([first])

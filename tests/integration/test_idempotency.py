@@ -22,8 +22,9 @@ from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_transports.messages.emissions import EmitAnswer
 from lifebus_transports.zmq.requests import ZmqRequest
 from support.bus_box import payload
-from support.integration.following import SECONDS, emit, frame, recorded, until
+from support.integration.following import emit, frame, recorded, until
 from support.integration.serving import serving
+from support.patience import PATIENCE_S
 from support.running import connected, running_bus, short_directory
 
 
@@ -183,7 +184,7 @@ async def test_an_emitter_that_asks_again_still_gets_the_payloads_of_the_first_t
             await until(lambda: asked.requests > before + 2)  # the emitter has asked again, twice
             return CallbackResponse.ok(ReceiptStatus.DELIVERED, payload("notes"))
 
-        async with serving(worker, slow, deadline=SECONDS):
+        async with serving(worker, slow, deadline=PATIENCE_S):
             result = await bus.emit(frame())
         assert len(result.deliveries) == 1
         assert not result.replayed
@@ -195,7 +196,7 @@ async def test_emissions_wait_for_a_broker_that_is_being_restarted() -> None:
         async with AsyncExitStack() as clients:
             async with running_bus(directory=directory) as daemon:
                 bus = await clients.enter_async_context(connected(daemon))
-                bus.timeout = SECONDS
+                bus.timeout = PATIENCE_S
                 await emit(bus, "s1")
             waiting = asyncio.ensure_future(emit(bus, "s1", "s1"))
             await asyncio.sleep(0)

@@ -10,7 +10,8 @@ import pytest
 
 import lifebus
 from lifebus_contract import DeadlineExceeded, Receipt
-from support.integration.following import SECONDS, drain, emit, ids, joined, recorded, take, until
+from support.integration.following import drain, emit, ids, joined, recorded, take, until
+from support.patience import PATIENCE_S
 from support.running import connected, running_bus, short_directory
 
 MINE = ("codex", "s1")
@@ -110,7 +111,7 @@ async def test_a_memory_broker_that_replaces_a_durable_one_makes_one_gap_and_los
 
 
 async def test_leaving_early_and_going_on_continues_where_it_stopped() -> None:
-    async with running_bus() as daemon, connected(daemon) as bus, asyncio.timeout(SECONDS):
+    async with running_bus() as daemon, connected(daemon) as bus, asyncio.timeout(PATIENCE_S):
         await emit(bus, *["s1"] * 6)
         follower = bus.receipts(since="start")
         seen: list[Receipt | lifebus.Gap] = []

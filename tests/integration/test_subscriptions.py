@@ -10,7 +10,8 @@ from lifebus.subscription import Since
 from lifebus_contract import Receipt, TransportError
 from lifebus_supervisor.configuration.settings import RetentionSettings
 from lifebus_supervisor.daemon.composition import Daemon
-from support.integration.following import SECONDS, drain, emit, frame, ids, joined, lose_every, recorded, take
+from support.integration.following import drain, emit, frame, ids, joined, lose_every, recorded, take
+from support.patience import PATIENCE_S
 from support.running import connected, running_bus
 
 MINE = ("codex", "s1")
@@ -274,7 +275,7 @@ async def test_two_subscriptions_of_one_connection_do_not_disturb_each_other() -
 
 
 async def test_a_waiting_subscriber_learns_that_its_connection_was_closed() -> None:
-    async with running_bus() as daemon, asyncio.timeout(SECONDS):
+    async with running_bus() as daemon, asyncio.timeout(PATIENCE_S):
         async with connected(daemon) as bus:
             follower = bus.receipts(since="start")
             waiting = asyncio.ensure_future(anext(follower))

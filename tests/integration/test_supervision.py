@@ -29,6 +29,7 @@ from lifebus_supervisor.daemon.lifecycle import running
 from lifebus_supervisor.supervision.rules.emissions import emissions_of
 from lifebus_supervisor.supervision.rules.findings import SupervisionFinding
 from support.integration.serving import serving
+from support.patience import PATIENCE_S
 from support.running import connected, settings_in, short_directory
 
 HOOK = Path(lifebus.__path__[0]) / "hook.py"
@@ -62,7 +63,7 @@ class Harness:
 
     def kill(self) -> None:
         psutil.Process(self._process.pid).send_signal(signal.SIGKILL)
-        self._process.wait(10)
+        self._process.wait(PATIENCE_S)
 
 
 @contextmanager
@@ -96,7 +97,7 @@ async def supervising(home: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
 async def until(bus: lifebus.Bus, event: str, count: int = 1) -> list[Receipt]:
     """The receipts up to the one with the event, that often."""
     seen: list[Receipt] = []
-    with anyio.fail_after(20):
+    with anyio.fail_after(PATIENCE_S):
         async for item in bus.receipts(since="start"):
             assert isinstance(item, Receipt)
             seen.append(item)
@@ -183,7 +184,7 @@ async def test_a_driven_tick_returns_what_it_found_and_status_tells_of_the_harne
 
 async def test_ticks_that_find_nothing_can_be_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with supervising(tmp_path, monkeypatch) as daemon, connected(daemon) as bus:
-        with harness(daemon) as running_harness, anyio.fail_after(20):
+        with harness(daemon) as running_harness, anyio.fail_after(PATIENCE_S):
             await anyio.to_thread.run_sync(running_harness.call, START)
             async for receipt in bus.ticks("codex"):
                 assert (receipt.event, receipt.sequence) == ("supervisor.tick", None)
@@ -213,7 +214,7 @@ async def test_many_clients_may_tick_at_once(tmp_path: Path, monkeypatch: pytest
         async def tick() -> None:
             ticked.append(len((await bus.tick("codex")).receipts))
 
-        with anyio.fail_after(20):
+        with anyio.fail_after(PATIENCE_S):
             async with anyio.create_task_group() as tasks:
                 for _ in range(100):
                     tasks.start_soon(tick)

@@ -25,7 +25,8 @@ from lifebus_contract import (
 )
 from lifebus_supervisor.supervision.supervisor import Supervisor
 from lifebus_transports.messages.ticks import Tick, TickAnswer
-from support.integration.following import SECONDS, emit, ids, joined, recorded, take, until
+from support.integration.following import emit, ids, joined, recorded, take, until
+from support.patience import PATIENCE_S
 from support.running import connected, running_bus
 
 TICK = LifecycleEvent.SUPERVISOR_TICK
@@ -92,13 +93,13 @@ async def test_a_transient_receipt_has_position_0_on_its_own_topic_and_no_other(
 async def test_ticks_are_heard_by_who_follows_them_those_of_one_adapter_or_all() -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
         every, mine = bus.ticks(), bus.ticks("codex")
-        async with asyncio.timeout(SECONDS), asyncio.TaskGroup() as tasks:
+        async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as tasks:
             readers = [tasks.create_task(anext(one)) for one in (every, mine)]
             await until(lambda: every._marked and mine._marked)
             first = publish_tick(daemon.bus, adapter="claude")
             second = publish_tick(daemon.bus)
         assert [reader.result() for reader in readers] == [first, second]
-        async with asyncio.timeout(SECONDS):
+        async with asyncio.timeout(PATIENCE_S):
             assert await anext(every) == second
         await every.aclose()
         with pytest.raises(StopAsyncIteration):
@@ -110,7 +111,7 @@ async def test_a_slow_follower_of_ticks_loses_the_oldest_and_counts_them(monkeyp
     monkeypatch.setattr("lifebus.ticks._MAX_READY", 3)
     async with running_bus() as daemon, connected(daemon) as bus:
         ticks = bus.ticks()
-        async with asyncio.timeout(SECONDS):
+        async with asyncio.timeout(PATIENCE_S):
             async with asyncio.TaskGroup() as tasks:
                 first = tasks.create_task(anext(ticks))
                 await until(lambda: ticks._marked)

@@ -15,9 +15,8 @@ import anyio.to_thread
 import msgpack
 import zmq
 
+from support.patience import PATIENCE_MS, PATIENCE_S
 from support.running import running_bus
-
-LIMIT_MS = 5_000
 
 
 class Foreigner:
@@ -33,7 +32,7 @@ class Foreigner:
     def _connected(self, kind: int, name: str) -> "zmq.Socket[bytes]":
         connected = self._context.socket(kind)
         connected.setsockopt(zmq.LINGER, 0)
-        connected.setsockopt(zmq.RCVTIMEO, LIMIT_MS)
+        connected.setsockopt(zmq.RCVTIMEO, PATIENCE_MS)
         connected.connect(f"ipc://{self.runtime_dir / name}")
         self._sockets.append(connected)
         return connected
@@ -104,7 +103,7 @@ async def against_a_broker(work: Callable[[Foreigner], None]) -> None:
             work(client)
 
     async with running_bus() as daemon:
-        with anyio.fail_after(20):
+        with anyio.fail_after(PATIENCE_S):
             await anyio.to_thread.run_sync(run, daemon.settings.runtime_dir)
 
 
@@ -170,7 +169,7 @@ async def test_joining_by_marker_and_backfill_leaves_no_hole() -> None:
 
 def join(client: Foreigner, stream: "zmq.Socket[bytes]") -> None:
     """Ask for the marker each quarter of a second until it comes; other messages may come first."""
-    deadline = time.monotonic() + LIMIT_MS / 1000
+    deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         assert client.ask("marker", {"nonce": "mine"})[0] == "ok"
         asked = time.monotonic()
@@ -335,7 +334,7 @@ async def test_a_hook_call_is_one_header_line_stdin_and_one_answer() -> None:
 
 def call_hook(runtime_dir: Path, header: dict[str, Any], stdin: bytes) -> bytes:
     with socket.socket(socket.AF_UNIX) as client:
-        client.settimeout(LIMIT_MS / 1000)
+        client.settimeout(PATIENCE_S)
         client.connect(str(runtime_dir / "hook.sock"))
         client.sendall(json.dumps(header).encode() + b"\n" + stdin)
         answer = b""

@@ -32,6 +32,8 @@ from mutants.witness import OUTCOMES  # noqa: E402
 SOURCES = ("broker", "transports", "supervisor", "clients")
 COPIED = (*SOURCES, "tests", "docs", "bench", "pyproject.toml", "README.md", "Makefile")
 LIMIT_S = 600.0
+PATIENCE = "LIFEBUS_TEST_PATIENCE"
+"""A broken copy keeps many a test waiting to its bound: it is shorter here."""
 
 
 class Verdict(Struct, frozen=True):
@@ -135,7 +137,7 @@ def _run(tests: Sequence[str], copy: Path) -> Verdict:
     outcomes = copy / "outcomes.json"
     places = [str(copy / name) for name in (*SOURCES, "tests")]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([*places, str(copy)]), OUTCOMES: str(outcomes)}
-    environment |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"}
+    environment |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0", PATIENCE: "20"}
     options = ("-q", "-p", "mutants.witness", "-p", "no:cacheprovider", f"--basetemp={copy / 'tmp'}")
     command = [sys.executable, "-m", "pytest", *options, *tests]
     began = time.monotonic()

@@ -18,8 +18,7 @@ import anyio
 import psutil
 
 from support.fork_server import Forked, fork_server
-
-PATIENCE_S = 20.0
+from support.patience import PATIENCE_S
 
 
 class BrokerProcess:

@@ -21,8 +21,8 @@ import structlog
 
 from lifebus.cli import run
 from support.fork_server import Forked, Process, fork_server
+from support.patience import PATIENCE_S
 
-PATIENCE_S = 30.0
 COMMAND = [sys.executable, "-m", "lifebus"]
 
 

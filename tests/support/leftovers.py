@@ -11,10 +11,10 @@ import psutil
 
 from lifebus_transports.processes.guard import GUARD
 from lifebus_transports.processes.shim_pool import SHIMS
+from support.patience import PATIENCE_S
 
 MARK = "LC_LIFEBUS_MARK"
 """A variable that every command gets by the allow-list, and that its children keep."""
-PATIENCE_S = 5.0
 
 
 def marked(mark: str) -> list[str]:

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from support.patience import PATIENCE_S
+
 STRANGER = 12_345
-PATIENCE_S = 20.0
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="plays another user, which needs root")
 

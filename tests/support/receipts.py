@@ -6,6 +6,7 @@ from typing import Any
 
 from lifebus_broker.ports import AppendResult, Ledger, NewReceipt, Query, StoredReceipt
 from lifebus_contract import IntegrationMode, LifecycleEvent, Receipt, ReceiptStatus
+from support.patience import PATIENCE_S
 
 DIGEST = b"0123456789abcdef"
 OTHER_DIGEST = b"fedcba9876543210"
@@ -55,7 +56,7 @@ async def append(ledger: Ledger, entries: Sequence[NewReceipt]) -> list[AppendRe
     answers: asyncio.Future[list[AppendResult]] = asyncio.get_running_loop().create_future()
     refusal = ledger.append(entries, answers.set_result)
     assert refusal is None, refusal
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         return await answers
 
 

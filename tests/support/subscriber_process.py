@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-PATIENCE_S = 20.0
+from support.patience import PATIENCE_S
 
 _FOLLOW = """
 import sys, zmq

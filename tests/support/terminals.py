@@ -6,7 +6,7 @@ import select
 import time
 from collections.abc import Mapping, Sequence
 
-PATIENCE_S = 20.0
+from support.patience import PATIENCE_S
 
 
 def interrupted(words: Sequence[str], environment: Mapping[str, str], last: bytes) -> tuple[int, bytes]:

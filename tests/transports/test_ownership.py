@@ -17,6 +17,7 @@ from lifebus_contract import LifebusError
 from lifebus_transports import ownership
 from lifebus_transports.ownership import check_parents, foreign_file
 from support.other_user import STRANGER, check_as, needs_root
+from support.patience import PATIENCE_S
 from support.running import short_directory
 
 US = 12_346
@@ -132,7 +133,7 @@ def test_in_a_sandbox_without_root_the_system_s_directories_belong_to_nobody_and
     script += "check_parents(Path(sys.argv[1]))"
     inside = ["unshare", "--user", "--map-user=12346", sys.executable, "-c", script, str(base / "run")]
     try:
-        ran = subprocess.run(inside, capture_output=True, text=True, timeout=20, check=False)
+        ran = subprocess.run(inside, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     except FileNotFoundError:
         pytest.skip("there is no unshare here")
     if "unshare" in ran.stderr or "unmapped" in ran.stderr:

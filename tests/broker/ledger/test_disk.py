@@ -12,6 +12,7 @@ from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.ledger.sqlite.usage import bytes_on_disk
 from lifebus_broker.ports import Query
 from support.broker_process import until
+from support.patience import PATIENCE_S
 from support.receipts import append, entry, every_receipt, keyed, recorded
 
 MIB = 1_048_576
@@ -59,7 +60,7 @@ async def test_a_reader_that_does_not_let_go_holds_up_the_disk_and_nobody_else(p
     held = other.execute("BEGIN; SELECT position FROM rows")
     assert next(held) == (1,)
     await ledger.prune(3_500, b"base")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while ledger._file.store.pruned < 3_500:
             await recorded(ledger, [entry(9_000 + ledger.head, key=f"n{ledger.head}")])
     assert sum(1 for _ in held) == 3_999, "it sees what was there when it began"
@@ -103,7 +104,7 @@ async def test_appends_are_refused_while_the_disk_is_short_and_go_on_when_there_
     ledger.bound(keep=0, spare=64 * MIB)
     await recorded(ledger, keyed(range(10)))
     free = 63 * MIB
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while ledger.status().writable:
             await append(ledger, [])
     refusal = ledger.append([entry(99)], lambda _: None)

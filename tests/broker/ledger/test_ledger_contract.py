@@ -17,6 +17,7 @@ from lifebus_broker.ledger.sqlite import maintenance
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.ports import Ledger, StoredReceipt
 from support.contract_suites.ledger_suite import LedgerContract, Open
+from support.patience import PATIENCE_S
 from support.receipts import DIGEST, append, every_receipt, keyed, recorded
 
 Committed = Callable[[list[StoredReceipt]], None]
@@ -77,7 +78,7 @@ class TestUnkeptLedger(LedgerContract):
             for first in range(0, 12_000, 500):
                 await recorded(ledger, keyed(range(first, first + 500)))
             await recorded(ledger, keyed([12_000]))
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE_S):
                 while await ledger.plan_prune(Limits(keep_bytes=2 * 1_048_576), 0):
                     await append(ledger, [])  # the writer looks after each transaction
             stored = await every_receipt(ledger, after=ledger.status().floor)

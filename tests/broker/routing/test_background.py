@@ -24,8 +24,8 @@ from lifebus_contract import (
 from lifebus_contract.codec import decode_receipt
 from support.bus_box import EVENT, answering, bus_box, emission, hang, payload, receipts_of, recorded
 from support.integration.following import until
+from support.patience import PATIENCE_S
 
-SECONDS = 10
 TWO_PLACEMENTS = [
     {"placement": "pre_prompt_frame", "requirement": "required"},
     {"placement": "receipt_only", "requirement": "optional"},
@@ -53,7 +53,7 @@ async def settled(bus: EventBus) -> dict[str, Receipt]:
 
 
 async def test_nobody_waits_for_a_background_client_and_the_fact_is_durable_before() -> None:
-    async with bus_box() as bus, asyncio.timeout(SECONDS):
+    async with bus_box() as bus, asyncio.timeout(PATIENCE_S):
         gate = Gate()
         bus.register("late", [EVENT], gate, background=True)
         (outcome,) = await bus.emit("emitter", [emission()], budget=0.01)
@@ -67,7 +67,7 @@ async def test_nobody_waits_for_a_background_client_and_the_fact_is_durable_befo
 
 
 async def test_a_background_client_has_its_own_deadline_and_not_the_hooks() -> None:
-    async with bus_box() as bus, asyncio.timeout(SECONDS):
+    async with bus_box() as bus, asyncio.timeout(PATIENCE_S):
         bus.register("late", [EVENT], hang, deadline=0.05, background=True)
         await bus.emit("emitter", [emission()], budget=0.0)
         found = await settled(bus)
@@ -76,7 +76,7 @@ async def test_a_background_client_has_its_own_deadline_and_not_the_hooks() -> N
 
 
 async def test_a_waited_for_client_and_a_background_client_each_get_their_receipt() -> None:
-    async with bus_box() as bus, asyncio.timeout(SECONDS):
+    async with bus_box() as bus, asyncio.timeout(PATIENCE_S):
         gate = Gate()
         bus.register("late", [EVENT], gate, background=True)
         bus.register("prompt", [EVENT], answering())
@@ -107,7 +107,7 @@ async def test_payloads_of_a_background_client_go_into_the_receipt_or_nowhere(
 
 
 async def test_a_key_that_comes_again_asks_no_background_client_again() -> None:
-    async with bus_box() as bus, asyncio.timeout(SECONDS):
+    async with bus_box() as bus, asyncio.timeout(PATIENCE_S):
         gate = Gate()
         bus.register("late", [EVENT], gate, background=True)
         keyed = emission(idempotency_key="k")
@@ -136,7 +136,7 @@ async def test_one_that_was_not_asked_before_the_end_is_asked_when_the_key_comes
 
 async def test_too_many_are_refused_as_busy_and_that_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lifebus_broker.routing.background.MOST", 1)
-    async with bus_box() as bus, asyncio.timeout(SECONDS):
+    async with bus_box() as bus, asyncio.timeout(PATIENCE_S):
         gate = Gate()
         bus.register("late", [EVENT], gate, background=True)
         await bus.emit("emitter", [emission(harness_session_id="s1")])
@@ -178,7 +178,7 @@ async def test_what_was_seen_of_a_client_stands_in_its_receipt_whatever_came_of_
         await anyio.sleep_forever()
         raise AssertionError("nobody wakes it")
 
-    async with bus_box() as bus, asyncio.timeout(SECONDS):
+    async with bus_box() as bus, asyncio.timeout(PATIENCE_S):
         for name, then in {"answers": answer, "refuses": refuse, "hangs": hang}.items():
             events = frozenset({EVENT})
             bus.clients.add(CallbackClient(client_id=name, events=events, invoker=Seen(then), deadline=0.05))
@@ -191,7 +191,7 @@ async def test_what_was_seen_of_a_client_stands_in_its_receipt_whatever_came_of_
 async def test_a_client_that_answers_after_the_end_opens_no_frame_and_begins_no_session_again() -> None:
     frame = FrameContext(frame_id="f1", frame_class=FrameClass.TOP_LEVEL)
     opened, ended, over = LifecycleEvent.FRAME_OPENED, LifecycleEvent.FRAME_ENDED, LifecycleEvent.SESSION_ENDED
-    async with bus_box() as bus, asyncio.timeout(SECONDS):
+    async with bus_box() as bus, asyncio.timeout(PATIENCE_S):
         gate = Gate()
         bus.register("late", [opened], gate, background=True)
         for event in (opened, ended):

@@ -11,8 +11,7 @@ from lifebus_broker.ports import AppendResult, NewReceipt, Refusal
 from lifebus_broker.routing.bus import EventBus
 from lifebus_contract import CallbackResponse, DispatchEnvelope, Emission, FailureClass, LifecycleEvent
 from support.bus_box import EVENT, answering, bus_box, emission, payload, receipts_of, recorded
-
-SECONDS = 10
+from support.patience import PATIENCE_S
 
 
 def refuse_appends(bus: EventBus, *, after: int = 0) -> Callable[[], None]:
@@ -118,7 +117,7 @@ async def test_a_key_that_comes_again_with_other_content_is_a_conflict_and_asks_
 
 
 async def test_the_same_key_at_once_asks_the_client_once() -> None:
-    async with bus_box() as bus, asyncio.timeout(SECONDS):
+    async with bus_box() as bus, asyncio.timeout(PATIENCE_S):
         client = bus.register("client", [EVENT], answering())
         fact = emission(idempotency_key="k1")
         async with asyncio.TaskGroup() as tasks:
@@ -194,7 +193,7 @@ async def test_what_is_known_of_harness_numbers_is_bounded(monkeypatch: pytest.M
 
 
 async def test_a_caller_that_is_cancelled_while_a_client_thinks_leaves_the_fact_recorded_once() -> None:
-    async with bus_box() as bus, asyncio.timeout(SECONDS):
+    async with bus_box() as bus, asyncio.timeout(PATIENCE_S):
         started, release, seen = anyio.Event(), anyio.Event(), anyio.Event()
         bus.fanout.listen(lambda stored: seen.set())
 
@@ -203,7 +202,7 @@ async def test_a_caller_that_is_cancelled_while_a_client_thinks_leaves_the_fact_
             await release.wait()
             return CallbackResponse.ok()
 
-        client = bus.register("client", [EVENT], think, deadline=SECONDS)
+        client = bus.register("client", [EVENT], think, deadline=PATIENCE_S)
         fact = emission(idempotency_key="k1")
         caller = asyncio.ensure_future(bus.emit("emitter", [fact]))
         await started.wait()
@@ -217,7 +216,7 @@ async def test_a_caller_that_is_cancelled_while_a_client_thinks_leaves_the_fact_
 
 @pytest.mark.parametrize("turns", range(8))
 async def test_cancelling_emit_at_any_turn_of_the_loop_leaves_the_bus_working(turns: int) -> None:
-    async with bus_box() as bus, asyncio.timeout(SECONDS):
+    async with bus_box() as bus, asyncio.timeout(PATIENCE_S):
         bus.register("client", [EVENT], answering())
         fact = emission(idempotency_key="k1")
         caller = asyncio.ensure_future(bus.emit("emitter", [fact]))

@@ -37,8 +37,8 @@ from support.bus_box import (
     recorded,
     returning,
 )
+from support.patience import PATIENCE_S
 
-SECONDS = 10
 OTHER_DIGEST = "sha256:" + hashlib.sha256(b"something else").hexdigest()
 
 
@@ -55,7 +55,7 @@ async def test_an_event_that_no_client_wants_gets_one_observed_receipt_of_the_em
 
 
 async def test_clients_of_an_event_are_asked_in_parallel() -> None:
-    async with bus_box() as bus, asyncio.timeout(SECONDS):
+    async with bus_box() as bus, asyncio.timeout(PATIENCE_S):
         everybody = anyio.Event()
         waiting = {"a", "b", "c"}
 
@@ -70,7 +70,7 @@ async def test_clients_of_an_event_are_asked_in_parallel() -> None:
             return answer
 
         for name in sorted(waiting):
-            bus.register(name, [EVENT], meeting(name), deadline=SECONDS)
+            bus.register(name, [EVENT], meeting(name), deadline=PATIENCE_S)
         (outcome,) = await bus.emit("emitter", [emission()])
         assert {name: receipt.status for name, receipt in receipts_of(outcome).items()} == dict.fromkeys(
             ("a", "b", "c"), ReceiptStatus.OBSERVED
@@ -78,7 +78,7 @@ async def test_clients_of_an_event_are_asked_in_parallel() -> None:
 
 
 async def test_a_quick_client_is_recorded_while_a_slow_one_still_thinks() -> None:
-    async with bus_box() as bus, asyncio.timeout(SECONDS):
+    async with bus_box() as bus, asyncio.timeout(PATIENCE_S):
         quick_recorded = anyio.Event()
         bus.fanout.listen(lambda stored: quick_recorded.set())
 
@@ -86,14 +86,14 @@ async def test_a_quick_client_is_recorded_while_a_slow_one_still_thinks() -> Non
             await quick_recorded.wait()
             return CallbackResponse.ok()
 
-        bus.register("slow", [EVENT], slow, deadline=SECONDS)
-        bus.register("quick", [EVENT], answering(), deadline=SECONDS)
+        bus.register("slow", [EVENT], slow, deadline=PATIENCE_S)
+        bus.register("quick", [EVENT], answering(), deadline=PATIENCE_S)
         (outcome,) = await bus.emit("emitter", [emission()])
         assert list(receipts_of(outcome)) == ["quick", "slow"]
 
 
 async def test_a_client_that_hangs_costs_its_own_deadline_and_gets_a_timeout_receipt() -> None:
-    async with bus_box() as bus, asyncio.timeout(SECONDS):
+    async with bus_box() as bus, asyncio.timeout(PATIENCE_S):
         bus.register("stuck", [EVENT], hang, deadline=0.05)
         bus.register("well", [EVENT], answering())
         (outcome,) = await bus.emit("emitter", [emission()])
@@ -106,7 +106,7 @@ async def test_a_client_that_hangs_costs_its_own_deadline_and_gets_a_timeout_rec
 
 
 async def test_a_budget_bounds_every_deadline() -> None:
-    async with bus_box() as bus, asyncio.timeout(SECONDS):
+    async with bus_box() as bus, asyncio.timeout(PATIENCE_S):
         bus.register("stuck", [EVENT], hang, deadline=1_000)
         outcomes = await bus.emit("emitter", [emission(), emission()], budget=0.05)
         assert [receipts_of(one)["stuck"].failure_class for one in outcomes] == [FailureClass.TIMEOUT] * 2
@@ -162,7 +162,7 @@ async def test_a_budget_bounds_every_deadline() -> None:
 async def test_every_way_a_client_can_go_wrong_is_its_own_receipt_and_nobody_elses(
     client: Callable[[DispatchEnvelope], Awaitable[CallbackResponse]], failure: FailureClass, code: str | None
 ) -> None:
-    async with bus_box() as bus, asyncio.timeout(SECONDS):
+    async with bus_box() as bus, asyncio.timeout(PATIENCE_S):
         bus.register("bad", [EVENT], client)
         bus.register("good", [EVENT], answering(payload("good")))
         (outcome,) = await bus.emit("emitter", [emission()])
@@ -257,7 +257,7 @@ async def test_clients_of_an_emission_with_payloads_hang_under_the_emitters_rece
 
 
 async def test_a_neighbour_in_the_same_message_does_not_wait_for_anothers_client() -> None:
-    async with bus_box() as bus, asyncio.timeout(SECONDS):
+    async with bus_box() as bus, asyncio.timeout(PATIENCE_S):
         both = anyio.Event()
         seen: set[str | None] = set()
 
@@ -268,7 +268,7 @@ async def test_a_neighbour_in_the_same_message_does_not_wait_for_anothers_client
             await both.wait()  # would wait forever if sessions were asked one after the other
             return CallbackResponse.ok()
 
-        bus.register("client", [EVENT], meet, deadline=SECONDS)
+        bus.register("client", [EVENT], meet, deadline=PATIENCE_S)
         outcomes = await bus.emit("emitter", [emission(harness_session_id="s1"), emission(harness_session_id="s2")])
         assert [receipts_of(one)["client"].harness_session_id for one in outcomes] == ["s1", "s2"]
 
@@ -289,7 +289,7 @@ async def test_facts_of_one_session_are_dispatched_in_order() -> None:
 
 
 async def test_more_dispatches_than_allowed_are_refused_as_busy_and_record_nothing() -> None:
-    async with bus_box(max_dispatches=1) as bus, asyncio.timeout(SECONDS):
+    async with bus_box(max_dispatches=1) as bus, asyncio.timeout(PATIENCE_S):
         release, started = anyio.Event(), anyio.Event()
 
         async def wait(_: DispatchEnvelope) -> CallbackResponse:
@@ -297,7 +297,7 @@ async def test_more_dispatches_than_allowed_are_refused_as_busy_and_record_nothi
             await release.wait()
             return CallbackResponse.ok()
 
-        bus.register("client", [EVENT], wait, deadline=SECONDS)
+        bus.register("client", [EVENT], wait, deadline=PATIENCE_S)
         async with asyncio.TaskGroup() as tasks:
             first = tasks.create_task(bus.emit("emitter", [emission()]))
             await started.wait()

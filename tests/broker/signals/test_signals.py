@@ -19,6 +19,7 @@ from lifebus_contract import BrokerBusy
 from support.crash.disks import SlowDisk
 from support.effort import effort
 from support.integration.following import until
+from support.patience import PATIENCE_S
 
 MIB = 1_048_576
 
@@ -136,7 +137,7 @@ async def test_a_listener_that_fails_costs_neither_the_observer_nor_the_others_a
         log = await SignalLog.open(journal, epoch="e1", keep_bytes=MIB)
         log.listen(fail)
         it = Listening(log)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             await log.record("o", 1, "codex", [Seen("a"), Seen("b")])
         assert it.published == [("codex", "a", [1]), ("codex", "b", [1])]
 

@@ -9,6 +9,7 @@ import pytest
 
 from lifebus_broker.ledger.log import encode_line
 from support.histories import history, lines_of
+from support.patience import PATIENCE_S
 from support.snapshots.replaying import derived
 
 REPLAYERS = [path for path in sys.path if path and not Path(path, "os.py").exists()]
@@ -27,7 +28,9 @@ def replayed(python: str, surroundings: dict[str, str]) -> bytes:
     """Return what a process of its own derives of the log."""
     command = [python, "-m", "support.snapshots.replaying"]
     environment = {"PATH": os.defpath, "PYTHONPATH": os.pathsep.join(sys.path), **surroundings}
-    return subprocess.run(command, input=LOG, env=environment, capture_output=True, check=True, timeout=60).stdout
+    return subprocess.run(
+        command, input=LOG, env=environment, capture_output=True, check=True, timeout=PATIENCE_S
+    ).stdout
 
 
 @pytest.mark.parametrize("surroundings", SURROUNDINGS, ids=lambda one: one["PYTHONHASHSEED"])
@@ -51,4 +54,6 @@ def version_of(python: Path, environment: dict[str, str]) -> str:
     if not python.is_file():
         return ""
     command = [str(python), "-c", "import msgspec, sys; print(sys.version, end='')"]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60).stdout
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE_S
+    ).stdout

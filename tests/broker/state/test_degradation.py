@@ -30,8 +30,8 @@ from lifebus_contract import (
 )
 from support.bus_box import EVENT, answering, bus_box, emission, hang, payload, raising, receipts_of, recorded, request
 from support.effort import effort
+from support.patience import PATIENCE_S
 
-SECONDS = 10
 DEGRADED = LifecycleEvent.CAPABILITY_DEGRADED
 OPENING, STARTING = "event:frame.opening", "event:session.starting"
 NATIVE, PARTIAL, GONE = SupportState.NATIVE, SupportState.PARTIAL, SupportState.UNAVAILABLE
@@ -159,7 +159,7 @@ async def test_who_serves_the_event_is_asked_and_has_one_receipt_which_says_that
 
 @pytest.mark.parametrize("handler", [hang, raising(RuntimeError("no"))], ids=["hangs", "crashes"])
 async def test_who_lost_and_cannot_be_asked_lost_all_the_same(handler: Any) -> None:
-    async with bus_box() as bus, asyncio.timeout(SECONDS):
+    async with bus_box() as bus, asyncio.timeout(PATIENCE_S):
         served(bus, events=[DEGRADED], handler=handler, deadline=0.02)
         receipt = (await lose(bus))["client"]
         assert (receipt.status, receipt.failure_class) == ("failed", "capability_degraded")
@@ -227,7 +227,7 @@ async def test_the_end_of_a_session_ends_its_losses(asked: bool) -> None:
 
 
 async def test_a_session_that_ends_while_a_loss_is_on_its_way_has_lost_nothing() -> None:
-    async with bus_box() as bus, asyncio.timeout(SECONDS):
+    async with bus_box() as bus, asyncio.timeout(PATIENCE_S):
         ended = anyio.Event()
         append = bus.ledger.append
 
@@ -307,7 +307,7 @@ def test_whatever_happens_at_once_the_bus_knows_what_its_ledger_says(rounds: lis
 
 async def play(rounds: list[list[Any]], *, asked: bool) -> None:
     """Hand each round to the bus side by side, then compare what it knows with a replay of its ledger."""
-    async with bus_box() as bus, asyncio.timeout(SECONDS):
+    async with bus_box() as bus, asyncio.timeout(PATIENCE_S):
         client = served(bus, events=[EVENT, DEGRADED] if asked else [EVENT])
         seen: list[Emission] = []
         for steps in rounds:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from lifebus_transports.framing.hook_frames import MAX_STDIN_BYTES, CallMessage
-from support.clients.hook_box import COMMAND, PATIENCE_S, HookBox, answering, scripted_broker
+from support.clients.hook_box import COMMAND, HookBox, answering, scripted_broker
+from support.patience import PATIENCE_S
 
 
 def test_stdout_of_the_answer_is_printed_byte_for_byte(box: HookBox) -> None:

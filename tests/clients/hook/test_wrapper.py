@@ -18,10 +18,9 @@ from lifebus_adapters.shared.launcher import launcher_files, launcher_path
 from lifebus_adapters.shared.telemetry import Surroundings
 from lifebus_contract import IntegrationMode
 from lifebus_transports.hooks.spool import split_records
+from support.patience import PATIENCE_S
 from support.running import short_directory
 from support.terminals import interrupted
-
-PATIENCE_S = 20.0
 
 
 class Place:

@@ -24,18 +24,9 @@ from lifebus_contract import Receipt
 from lifebus_supervisor.daemon.composition import Daemon
 from support.adapters.app_server_recordings import RECORDINGS, chunks_of, feed, wire
 from support.broker_process import broker_process
-from support.clients.proxy_box import (
-    CAT,
-    PATIENCE_S,
-    ProxyBox,
-    eventually,
-    positions,
-    proxy_box,
-    python,
-    read_exactly,
-    write_all,
-)
+from support.clients.proxy_box import CAT, ProxyBox, eventually, positions, proxy_box, python, read_exactly, write_all
 from support.paths import SUPPORT
+from support.patience import PATIENCE_S
 from support.running import connected, running_bus, short_directory, until_answered
 
 SERVER = (sys.executable, str(SUPPORT / "clients/fake_app_server.py"))
@@ -151,7 +142,10 @@ async def end(process: "subprocess.Popen[bytes]") -> None:
 async def test_a_broker_that_hangs_delays_nothing_and_gets_all_of_it_later() -> None:
     with short_directory() as base:
         box = ProxyBox(base)
-        async with broker_process(base) as broker, lifebus.connect(runtime_dir=broker.runtime_dir, timeout=20) as bus:
+        async with (
+            broker_process(base) as broker,
+            lifebus.connect(runtime_dir=broker.runtime_dir, timeout=PATIENCE_S) as bus,
+        ):
             with box.started(CAT) as process:
                 await say(process, DELTA)
                 await until_answered(bus.status, lambda status: status.counters["signals_stored"])

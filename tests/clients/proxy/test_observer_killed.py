@@ -12,14 +12,8 @@ import psutil
 from clients.proxy.test_observer import DELTA, NOTICE, end, finished, receipts_of, say
 from lifebus.proxy.shared_memory import REPORTED, TAIL
 from support.broker_process import broker_process
-from support.clients.proxy_box import (
-    CAT,
-    PATIENCE_S,
-    ProxyBox,
-    eventually,
-    positions,
-    python,
-)
+from support.clients.proxy_box import CAT, ProxyBox, eventually, positions, python
+from support.patience import PATIENCE_S
 from support.running import connected, running_bus, short_directory, until_answered
 
 

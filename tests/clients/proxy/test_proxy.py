@@ -11,16 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from support.clients.proxy_box import (
-    CAT,
-    PATIENCE_S,
-    ProxyBox,
-    eventually,
-    proxy_box,
-    python,
-    read_exactly,
-    write_all,
-)
+from support.clients.proxy_box import CAT, ProxyBox, eventually, proxy_box, python, read_exactly, write_all
+from support.patience import PATIENCE_S
 from support.terminals import interrupted
 
 JUNK = bytes(range(256)) * 300 + b"\xff\xfe\n\x00{\n" + b"\n\n{]" + b"\xc3"

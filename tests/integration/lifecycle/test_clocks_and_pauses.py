@@ -16,6 +16,7 @@ from lifebus_contract import Receipt
 from lifebus_supervisor.daemon import composition
 from support.broker_process import BrokerProcess, broker_process
 from support.integration.peers import honest_traffic
+from support.patience import PATIENCE_S
 from support.running import connected, running_bus, short_directory
 
 HOUR, DAY = 3_600, 86_400
@@ -62,7 +63,7 @@ async def test_a_wall_clock_that_jumps_changes_no_sequence_no_key_and_drops_noth
 
 
 async def ticks_of(broker: BrokerProcess) -> int:
-    async with lifebus.connect("look", runtime_dir=broker.runtime_dir, timeout=20.0) as bus:
+    async with lifebus.connect("look", runtime_dir=broker.runtime_dir, timeout=PATIENCE_S) as bus:
         return (await bus.status()).counters["ticks_transient"]
 
 
@@ -90,7 +91,7 @@ async def test_a_broker_that_was_stopped_goes_on_without_a_loss_and_with_one_tic
 FOLLOW = """
 import asyncio, sys, lifebus
 async def main():
-    async with lifebus.connect("stopped", runtime_dir=sys.argv[1], timeout=20.0) as bus:
+    async with lifebus.connect("stopped", runtime_dir=sys.argv[1], timeout=600) as bus:
         async for item in bus.receipts(since="start"):
             print(item.sequence, flush=True)
 asyncio.run(main())
@@ -114,5 +115,5 @@ async def test_a_subscriber_that_was_stopped_and_continued_misses_nothing() -> N
 
 
 async def record(broker: BrokerProcess, many: int) -> None:
-    async with lifebus.connect("test", runtime_dir=broker.runtime_dir, timeout=20.0) as bus:
+    async with lifebus.connect("test", runtime_dir=broker.runtime_dir, timeout=PATIENCE_S) as bus:
         await bus.emit([lifebus.make_request("session.started", "codex", session="s") for _ in range(many)])

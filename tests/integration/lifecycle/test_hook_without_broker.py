@@ -11,13 +11,13 @@ import anyio.to_thread
 import pytest
 
 import lifebus
-from support.broker_process import PATIENCE_S, BrokerProcess, broker_process
+from support.broker_process import BrokerProcess, broker_process
 from support.clients.hook_box import HookBox, scripted_broker
 from support.crash.ledger_file import read_ledger
 from support.integration.serving import serving
+from support.patience import PATIENCE_S, SOON_S
 from support.transports.hook_server_box import short_directory
 
-QUICK_S = 5.0
 """Loose bound for "the hook gave up by itself", on a loaded machine; the bench measures the real figure."""
 START = {"session_id": "s1", "hook_event_name": "SessionStart", "source": "startup", "cwd": "/w", "model": "m"}
 GOOD = json.dumps(START).encode()
@@ -35,7 +35,7 @@ async def run_hook(base: Path, stdin: bytes = GOOD) -> None:
     """Run a hook to its end: silent, successful, soon."""
     run = await anyio.to_thread.run_sync(HookBox(base).run, stdin)
     assert (run.code, run.stdout, run.stderr) == (0, b"", b"")
-    assert run.seconds < QUICK_S
+    assert run.seconds < SOON_S
 
 
 async def recorded(broker: BrokerProcess, count: int) -> None:

@@ -13,6 +13,7 @@ from lifebus_broker.ports import AppendResult
 from support.broker_process import BrokerProcess, broker_process, start_broker
 from support.crash.ledger_file import read_ledger
 from support.integration.following import until
+from support.patience import PATIENCE_S
 from support.receipts import entry
 from support.running import short_directory
 
@@ -21,7 +22,7 @@ HELD = 69
 
 async def record(broker: BrokerProcess) -> int:
     """Record one receipt and return its sequence."""
-    async with lifebus.connect("test", runtime_dir=broker.runtime_dir, timeout=20.0) as bus:
+    async with lifebus.connect("test", runtime_dir=broker.runtime_dir, timeout=PATIENCE_S) as bus:
         result = await bus.emit(lifebus.make_request("session.started", "codex", session="s"))
     return result.receipts[0].sequence or 0
 

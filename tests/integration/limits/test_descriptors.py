@@ -12,6 +12,7 @@ import lifebus
 from support.broker_process import BrokerProcess, broker_process, until
 from support.clients.hook_box import HookBox
 from support.integration.peers import honest_traffic
+from support.patience import PATIENCE_S
 from support.running import short_directory
 
 SPARE = 24
@@ -33,7 +34,7 @@ def crowd(stack: ExitStack, path: Path, many: int) -> None:
 
 async def serves(broker: BrokerProcess) -> None:
     """Somebody new is served."""
-    async with lifebus.connect("new", runtime_dir=broker.runtime_dir, timeout=20.0) as bus:
+    async with lifebus.connect("new", runtime_dir=broker.runtime_dir, timeout=PATIENCE_S) as bus:
         result = await bus.emit(lifebus.make_request("session.started", "codex", session="new"))
         assert result.receipts[0].sequence
         assert (await bus.verify()).faults == ()

@@ -16,6 +16,7 @@ from support.clients.proxy_box import CAT, ProxyBox, eventually
 from support.command_line import Shell
 from support.integration.stdio_peers import stdio_peer
 from support.other_user import STRANGER, forged_broker, needs_root
+from support.patience import PATIENCE_S
 from support.running import connected, running_bus, short_directory
 
 pytestmark = needs_root
@@ -138,8 +139,8 @@ def test_a_hook_sends_nothing_and_spools(place: Place, base: Path) -> None:
 
 async def test_a_client_that_connects_anew_asks_again_whose_broker_it_is(base: Path) -> None:
     """The directory was sound at the start; then the broker went, and a stranger took its sockets' places."""
-    async with running_bus(directory=base) as daemon, asyncio.timeout(20):
-        opening = lifebus.connect(runtime_dir=daemon.settings.runtime_dir, timeout=15)
+    async with running_bus(directory=base) as daemon, asyncio.timeout(PATIENCE_S):
+        opening = lifebus.connect(runtime_dir=daemon.settings.runtime_dir, timeout=PATIENCE_S)
         bus = await opening.__aenter__()
     try:
         with forged_broker(base / "run") as forged, pytest.raises(LifebusError) as refused:

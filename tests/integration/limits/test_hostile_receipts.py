@@ -12,6 +12,7 @@ import lifebus
 from lifebus_transports.framing.frames import session_topic
 from support.broker_process import broker_process, until
 from support.integration.peers import honest_traffic, hung_up, raw_peer, throw, zmtp_connection, zmtp_frame
+from support.patience import PATIENCE_MS
 from support.running import running_bus, short_directory, until_answered
 
 SEED = 20_251_122
@@ -86,6 +87,6 @@ async def test_a_subscription_to_one_session_is_none_to_another_whose_name_begin
             await until(lambda: daemon.receipts._topics.is_subscribed(session_topic("codex", "s1")))
             for session in ("s10", "s1/x", "s", "s1"):
                 await bus.emit(lifebus.make_request("session.started", "codex", session=session))
-            assert subscriber.poll(20_000)
+            assert subscriber.poll(PATIENCE_MS)
             assert subscriber.recv_multipart()[0] == session_topic("codex", "s1")
             assert not subscriber.poll(0)

@@ -9,11 +9,11 @@ import pytest
 
 import lifebus
 from support.broker_process import BrokerProcess, broker_process
+from support.patience import PATIENCE_S
 from support.running import short_directory
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user, which needs root")
 
-PATIENCE_S = 20
 
 _BECOME = "os.setgid(65534), os.setuid(65534)"
 _CONNECT = """
@@ -25,7 +25,7 @@ socket.setsockopt(zmq.LINGER, 0)
 monitor = socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_HANDSHAKE_FAILED_AUTH)
 socket.connect("ipc://" + sys.argv[1])
 ACT
-assert monitor.poll(15000)
+assert monitor.poll(60000)
 event = int.from_bytes(monitor.recv_multipart()[0][:2], "little")
 print("admitted" if event == zmq.EVENT_HANDSHAKE_SUCCEEDED else "refused", socket.poll(200))
 """

@@ -18,6 +18,7 @@ from lifebus_transports.framing.frames import encode_header
 from lifebus_transports.messages.emissions import Emit
 from support.broker_process import until
 from support.integration.peers import raw_peer
+from support.patience import PATIENCE_S
 from support.running import connected, running_bus
 
 BATCH = 64
@@ -32,7 +33,7 @@ async def blocked_writer(daemon: Daemon) -> AsyncIterator[None]:
 
     def wait(_: Any) -> None:
         begun.set()
-        go_on.wait(20.0)
+        go_on.wait(PATIENCE_S)
 
     ledger._writer.submit(Task(wait, lambda _: None))
     try:

@@ -9,6 +9,7 @@ from lifebus_contract import Receipt
 from lifebus_transports.framing.frames import encode_header
 from support.broker_process import BrokerProcess, broker_process
 from support.integration.peers import honest_traffic, raw_peer
+from support.patience import PATIENCE_S
 from support.running import short_directory
 from support.subscriber_process import stopped_subscribers
 
@@ -23,7 +24,7 @@ UNDER_WAY = 4_000
 async def emit_many(broker: BrokerProcess, count: int) -> list[Receipt]:
     """Emit so many, in large messages, and return what was acknowledged: all of it."""
     acked: list[Receipt] = []
-    async with lifebus.connect("many", runtime_dir=broker.runtime_dir, timeout=20.0) as bus:
+    async with lifebus.connect("many", runtime_dir=broker.runtime_dir, timeout=PATIENCE_S) as bus:
         for _ in range(0, count, BATCH):
             batch = [lifebus.make_request("session.started", "codex", session=f"s{n % 8}") for n in range(BATCH)]
             acked.extend(itertools.chain.from_iterable(result.receipts for result in await bus.emit(batch)))

@@ -11,8 +11,9 @@ import pytest
 import lifebus
 from lifebus.signals import SignalReceived
 from lifebus_contract import BrokerBusy, DeadlineExceeded, TransportError
-from support.integration.following import SECONDS, until
+from support.integration.following import until
 from support.integration.observing import Observer, drain_signals, places, signal, take_signals
+from support.patience import PATIENCE_S
 from support.running import connected, running_bus, short_directory
 
 
@@ -47,7 +48,7 @@ async def test_a_cursor_of_another_history_is_a_gap_however_far_it_had_come() ->
 
 
 async def test_leaving_early_and_going_on_continues_where_it_stopped() -> None:
-    async with running_bus() as daemon, connected(daemon) as bus, asyncio.timeout(SECONDS):
+    async with running_bus() as daemon, connected(daemon) as bus, asyncio.timeout(PATIENCE_S):
         await Observer(bus).observe(*[signal()] * 6)
         signals = bus.signals(since="start")
         seen: list[SignalReceived | lifebus.Gap] = []
@@ -86,7 +87,7 @@ async def test_a_forgotten_follower_frees_its_socket() -> None:
 
 
 async def test_a_waiting_follower_learns_that_its_connection_was_closed() -> None:
-    async with running_bus() as daemon, asyncio.timeout(SECONDS):
+    async with running_bus() as daemon, asyncio.timeout(PATIENCE_S):
         async with connected(daemon) as bus:
             signals = bus.signals(since="start")
             await Observer(bus).observe(signal())
@@ -125,7 +126,7 @@ async def test_a_join_without_a_broker_fails_in_time_and_can_be_tried_again() ->
             with pytest.raises(DeadlineExceeded):
                 await anext(signals)
             async with running_bus(directory=directory):
-                bus.timeout = signals._timeout = SECONDS
+                bus.timeout = signals._timeout = PATIENCE_S
                 assert places(await take_signals(signals, 1)) == {"t1": [1]}
 
 

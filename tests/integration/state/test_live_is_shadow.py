@@ -32,6 +32,7 @@ from support.clients.hook_box import HOOK
 from support.integration.following import until
 from support.integration.observing import Observer
 from support.paths import CAPTURES
+from support.patience import PATIENCE_S
 from support.running import connected, running_bus, short_directory
 
 HOOKED = ("codex/exec_three_turns_auto_compaction", "claude/print_subagent_error_fork", "gemini/compression")
@@ -135,7 +136,7 @@ async def test_what_the_broker_knows_is_a_fold_over_its_log(watched: Sequence[Li
         for number, scenario in enumerate(HOOKED, 1):
             async with running_bus(directory=directory) as daemon:
                 assert daemon.follower is not None
-                with anyio.fail_after(20):
+                with anyio.fail_after(PATIENCE_S):
                     await daemon.follower.caught_up.wait()
                 daemon.bus.register("reader", watched, answer)
                 await hooks(daemon, scenario)

@@ -22,6 +22,7 @@ from lifebus_contract.envelope import PayloadEnvelope
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.jobs.state_directory import snapshot_files
 from support.broker_process import BrokerProcess, broker_process
+from support.patience import PATIENCE_S
 from support.running import settings_in, short_directory
 
 FRAME = FrameContext(frame_id="turn 1", frame_class=FrameClass.TOP_LEVEL)
@@ -59,7 +60,7 @@ async def bus_in(directory: Path) -> AsyncIterator[tuple[BrokerProcess, lifebus.
 
 async def ready(bus: lifebus.Bus) -> lifebus.State:
     """Resume as soon as the broker has read its ledger."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(PATIENCE_S):
         while True:
             try:
                 return await bus.saves.resume()

@@ -20,6 +20,7 @@ from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_supervisor.daemon.lifecycle import running
 from lifebus_supervisor.jobs import snapshotter as saving
 from lifebus_supervisor.jobs.state_directory import snapshot_files
+from support.patience import PATIENCE_S
 from support.running import connected, running_bus, settings_in, short_directory
 
 FRAME = FrameContext(frame_id="f1", frame_class=FrameClass.TOP_LEVEL)
@@ -43,7 +44,7 @@ def saved(settings: Settings, save_type: SaveType | None = None) -> list[SaveSna
 
 
 async def until(condition: Callable[[], object]) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(PATIENCE_S):
         while not condition():
             await anyio.lowlevel.checkpoint()
 

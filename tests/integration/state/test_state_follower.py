@@ -30,6 +30,7 @@ from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_supervisor.jobs import state_follower as keeping_module
 from support.bus_box import emission
 from support.histories import history, replayed
+from support.patience import PATIENCE_S
 from support.receipts import append, entry
 from support.running import running_bus, settings_in, short_directory
 
@@ -71,13 +72,13 @@ async def write_ledger(home: Path, count: int, *more: Any, prune: int = 0) -> St
 async def live_stores(daemon: Daemon) -> Stores:
     """Return the live stores once the keeper is at the head."""
     assert daemon.follower is not None
-    with anyio.fail_after(20):
+    with anyio.fail_after(PATIENCE_S):
         return await daemon.follower.use(lambda follower, _: follower.advance().copy())
 
 
 async def caught_up(daemon: Daemon) -> None:
     assert daemon.follower is not None
-    with anyio.fail_after(20):
+    with anyio.fail_after(PATIENCE_S):
         await daemon.follower.caught_up.wait()
 
 
@@ -130,7 +131,7 @@ async def test_sessions_are_supervised_as_before_also_where_their_first_receipts
     whole = await write_ledger(home, 300, prune=200)
     async with running_bus(directory=home, retention=KEPT) as daemon:
         await caught_up(daemon)
-        with anyio.fail_after(10):
+        with anyio.fail_after(PATIENCE_S):
             while len(daemon.supervisor.monitors) < sum(not state.is_closed for state in whole.sessions.active()):
                 await anyio.lowlevel.checkpoint()
         for state in whole.sessions.active():
@@ -169,7 +170,7 @@ class Gate:
         step = StateFollower.step
 
         def wait(follower: StateFollower, through: int | None = None) -> bool:
-            assert self.open.wait(20)
+            assert self.open.wait(PATIENCE_S)
             return step(follower, through)
 
         monkeypatch.setattr(StateFollower, "step", wait)

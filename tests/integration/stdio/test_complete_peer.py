@@ -16,6 +16,7 @@ import lifebus
 from support.broker_process import BrokerProcess, broker_process, until
 from support.integration.consuming import emitted
 from support.paths import EXAMPLES
+from support.patience import PATIENCE_S
 from support.running import short_directory, until_answered
 
 FRAME = lifebus.FrameContext(frame_id="f1", frame_class="top_level")  # type: ignore[arg-type]  # as users write it
@@ -58,7 +59,7 @@ async def recorded(broker: BrokerProcess, receipts: int) -> None:
 async def settled(broker: BrokerProcess, position: int) -> None:
     """Wait until the name stands there: the peer has written all of it, and its acknowledgements are durable."""
     async with lifebus.connect("onlooker", runtime_dir=broker.runtime_dir) as bus:
-        with anyio.fail_after(30):
+        with anyio.fail_after(PATIENCE_S):
             await until_answered(bus.cursors.standing, lambda found: [one.position for one in found] == [position])
 
 

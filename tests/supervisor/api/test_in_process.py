@@ -16,6 +16,7 @@ from lifebus_transports.messages.verbs import VERBS, Access, find_verb
 from support.broker_process import until
 from support.golden import golden
 from support.integration.observing import EVENT, signal
+from support.patience import PATIENCE_S
 from support.running import running_bus
 
 
@@ -153,7 +154,7 @@ async def test_a_stream_ends_when_another_peer_takes_its_place(monkeypatch: pyte
     registration = {"client_id": "w", "events": ["session.started"]}
     async with running_bus(backend="memory") as daemon:
         first, second = InProcess(daemon.api, "first"), InProcess(daemon.api, "second")
-        with anyio.fail_after(20):
+        with anyio.fail_after(PATIENCE_S):
             async with first.stream("serve", registration) as messages, second.stream("serve", registration):
                 assert [message async for message in messages] == []
                 assert [client["client_id"] for client in await first.call("clients")] == ["w"]

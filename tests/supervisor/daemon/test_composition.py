@@ -16,6 +16,7 @@ from lifebus_supervisor.daemon.lifecycle import running
 from lifebus_transports.framing.frames import BEACON_TOPIC
 from lifebus_transports.messages.reads import Beacon
 from support.broker_process import until
+from support.patience import PATIENCE_S
 from support.running import connected, running_bus, settings_in, short_directory
 
 
@@ -94,7 +95,7 @@ async def test_a_ledger_that_fails_halts_the_broker_and_is_not_waited_for() -> N
     async with running_bus(shutdown_ms=60_000) as daemon, connected(daemon) as bus, anyio.create_task_group() as tasks:
         daemon.bus.register("hangs", [LifecycleEvent.SESSION_STARTED], hang, deadline=600.0)
         tasks.start_soon(bus.emit, lifebus.make_request("session.started", "codex", session="s"))
-        with anyio.fail_after(20.0):
+        with anyio.fail_after(PATIENCE_S):
             await asked.wait()
         daemon.halt.storage_failed(InternalError("disk"))
         tasks.cancel_scope.cancel()

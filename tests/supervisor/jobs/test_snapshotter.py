@@ -15,6 +15,7 @@ from lifebus_broker.snapshots.state_follower import StateFollower
 from lifebus_contract import Degradation, InternalError, LifecycleEvent, RetryClass, SupportState, encode_json
 from lifebus_supervisor.jobs import snapshotter as saving
 from lifebus_supervisor.jobs.snapshotter import RunningMark, Snapshotter, trigger_of
+from support.patience import PATIENCE_S
 from support.receipts import receipt
 from support.snapshots.logs import PINS, HeldLog, log_of
 
@@ -73,7 +74,7 @@ async def running(bench: Bench) -> AsyncIterator[None]:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    with anyio.fail_after(10):
+    with anyio.fail_after(PATIENCE_S):
         while not condition():
             await anyio.lowlevel.checkpoint()
 

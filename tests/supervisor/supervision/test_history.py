@@ -10,6 +10,7 @@ from lifebus_broker.state.session_state import SessionState
 from lifebus_broker.state.stores import Stores, dump_stores, load_stores, reduce_event
 from lifebus_contract import InternalError
 from lifebus_supervisor.supervision.monitor_table import KnownState
+from support.patience import PATIENCE_S
 from support.supervisor.supervised import SupervisedBus, supervised
 
 SESSION = "s1"
@@ -94,7 +95,7 @@ async def test_a_hook_does_not_wait_for_a_state_that_is_long_in_coming(tmp_path:
             return stores.position, stores.sessions.get(key)
 
         rig.restart(known=busy)
-        with anyio.fail_after(10):
+        with anyio.fail_after(PATIENCE_S):
             receipts = await rig.hook("codex", called("PreCompact", "t2") | {"trigger": "auto"})
         assert [receipt.event for receipt in receipts] == ["context.pressure_observed"]
         assert [monitor.loaded for monitor in rig.supervisor.monitors] == [False]

@@ -16,6 +16,7 @@ from lifebus_supervisor.supervision.rules.emissions import emissions_of
 from lifebus_supervisor.supervision.rules.findings import SupervisionFinding
 from lifebus_supervisor.supervision.supervisor import PassResult
 from lifebus_supervisor.tailing.events import FileUpdate
+from support.patience import PATIENCE_S
 from support.supervisor.supervised import SupervisedBus, facts_of, supervised
 
 SESSION = "s1"
@@ -156,18 +157,27 @@ async def lose_in_many_sessions(rig: SupervisedBus, count: int) -> None:
 
 
 async def test_slow_clients_hold_up_many_sessions_findings_once_and_not_each(tmp_path: Path) -> None:
+    asked, most = 0, 0
+
     async def slow(_: DispatchEnvelope) -> CallbackResponse:
-        await anyio.Event().wait()
+        nonlocal asked, most
+        asked += 1
+        most = max(most, asked)
+        try:
+            await anyio.Event().wait()
+        finally:
+            asked -= 1
         return CallbackResponse.ok()
 
     async with supervised(tmp_path) as rig:
         await lose_in_many_sessions(rig, 40)
         for client in range(3):
             rig.bus.register(f"slow{client}", [LifecycleEvent.CAPABILITY_DEGRADED], slow, deadline=0.4)
-        with anyio.fail_after(10):  # one after the other they take 16 s
+        with anyio.fail_after(PATIENCE_S):
             recorded = await rig.tick(2)
         degraded = [one for one in recorded if one.event == "capability.degraded"]
         assert len(degraded) == 40 * (1 + 3)
+        assert most == 40 * 3, "all are asked at once, and none after the other"
 
 
 async def test_one_pass_answers_all_who_asked_before_it_began(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import anyio
 import pytest
 
 from lifebus_supervisor.supervision.ticks import WakeSignal, next_due, run_ticks
+from support.patience import PATIENCE_S
 
 INTERVAL = 2.0
 
@@ -103,5 +104,5 @@ async def test_calls_before_a_wait_are_one() -> None:
     signal = WakeSignal()
     signal.set()
     signal.set()
-    assert await signal.wait(10.0)
+    assert await signal.wait(PATIENCE_S)
     assert not await signal.wait(0.0)

@@ -14,12 +14,13 @@ import structlog
 import watchfiles
 
 from lifebus_supervisor.tailing import notify
+from support.patience import PATIENCE_S
 from support.supervisor.tailing_box import Box, line, source, write
 
 
 @asynccontextmanager
 async def waked(box: Box) -> AsyncIterator[AsyncGenerator[None, None]]:
-    with anyio.fail_after(30):
+    with anyio.fail_after(PATIENCE_S):
         async with aclosing(box.tailer.changes()) as changes:
             yield changes
 

@@ -15,9 +15,9 @@ from lifebus_adapters.shared.assets import InstallRequest, OwnedFile
 from lifebus_adapters.shared.launcher import launcher_files, launcher_path
 from lifebus_adapters.shared.telemetry import Surroundings
 from lifebus_contract import IntegrationMode
+from support.patience import PATIENCE_S
 
 NODE = shutil.which("node")
-PATIENCE_S = 20.0
 
 
 def plugin_text(adapter_id: str, launcher: str, events: tuple[str, ...] | None = None) -> str:

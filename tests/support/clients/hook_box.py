@@ -16,10 +16,10 @@ import lifebus
 from lifebus_adapters.adapter import HookCall
 from lifebus_transports.framing.hook_frames import CallMessage, CallReader
 from lifebus_transports.hooks.spool import split_records
+from support.patience import PATIENCE_S
 
 HOOK = Path(lifebus.__file__).with_name("hook.py")
 COMMAND = (sys.executable, "-I", "-S", str(HOOK))
-PATIENCE_S = 20.0
 
 
 @dataclass(frozen=True)

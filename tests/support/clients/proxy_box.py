@@ -17,9 +17,9 @@ import psutil
 
 from lifebus_transports.framing.hook_frames import CallMessage
 from lifebus_transports.hooks.spool import split_records
+from support.patience import PATIENCE_S
 from support.running import short_directory
 
-PATIENCE_S = 20.0
 _CLOCK_S = 5.0
 """How far the kernel's word on when a process began may be from the clock."""
 CAT = ("cat",)

@@ -9,6 +9,7 @@ import pytest
 from lifebus_broker.ledger.record_batch import MAX_QUEUED_RECORDS, MAX_RECORD_BYTES
 from lifebus_broker.ports import Journal, Ledger, NewRecord, Record, RecordPage, RecordStream, Refusal
 from lifebus_contract import FailureClass, RetryClass
+from support.patience import PATIENCE_S
 from support.receipts import append, keyed, recorded
 
 Open = Callable[..., AbstractAsyncContextManager[Ledger]]
@@ -22,7 +23,7 @@ async def noted(journal: Journal, *records: tuple[str, bytes]) -> list[Record]:
     answer: asyncio.Future[list[Record] | Refusal] = asyncio.get_running_loop().create_future()
     refusal = journal.append([NewRecord(stream, body) for stream, body in records], answer.set_result)
     assert refusal is None, refusal
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         written = await answer
     assert isinstance(written, list), written
     return written

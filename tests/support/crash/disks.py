@@ -13,6 +13,8 @@ from typing import Any, cast
 
 import apsw
 
+from support.patience import PATIENCE_S
+
 _SECTOR = 512
 _SYSTEM = apsw.vfs_names()[0]
 
@@ -190,7 +192,7 @@ class SlowDisk(Disk):
     def check(self, call: str, path: str) -> None:
         if call == "sync" and path.endswith("-wal") and not self.gate.is_set():
             self.waiting.set()
-            if not self.gate.wait(10) or self.broken:
+            if not self.gate.wait(PATIENCE_S) or self.broken:
                 raise _error(apsw.IOError, apsw.SQLITE_IOERR_FSYNC)
 
 

@@ -16,11 +16,11 @@ import msgpack
 import zmq
 
 from support.crash.ledger_file import Recorded
+from support.patience import PATIENCE_MS
 
 SESSIONS = ("s1", "s2", "s3", "s4", "s5")
 SIZES = (64, 24, 24, 7, 1, 1, 1, 1, 1, 1)
 """How many requests each lane of a session has under way, in one message."""
-PATIENCE_MS = 30_000
 
 
 @dataclass

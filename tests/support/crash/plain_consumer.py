@@ -10,8 +10,8 @@ import msgpack
 import zmq
 
 from support.crash.oracle import request
+from support.patience import PATIENCE_MS
 
-PATIENCE_MS = 30_000
 IN_FLIGHT = 16
 
 

@@ -20,6 +20,7 @@ from lifebus_transports.framing.frames import encode_header
 from support.broker_process import BrokerProcess
 from support.integration.observing import Observer, signal
 from support.integration.peers import raw_peer
+from support.patience import PATIENCE_S
 
 POOL = 40
 BATCH = 256
@@ -72,7 +73,7 @@ class Soak:
 
     async def run(self) -> None:
         """Do everything at once until the time is over, after as much as the first state cache takes."""
-        async with lifebus.connect("soak-fill", runtime_dir=self.broker.runtime_dir, timeout=30.0) as bus:
+        async with lifebus.connect("soak-fill", runtime_dir=self.broker.runtime_dir, timeout=PATIENCE_S) as bus:
             while self.acknowledged < CACHE_EVERY:
                 await self._emit(bus)
         self.until = time.monotonic() + self.seconds
@@ -85,7 +86,7 @@ class Soak:
         """Let a part do its round on a new connection, again and again."""
         while time.monotonic() < self.until:
             name = part.__name__.strip("_")
-            async with lifebus.connect(f"soak-{name}", runtime_dir=self.broker.runtime_dir, timeout=30.0) as bus:
+            async with lifebus.connect(f"soak-{name}", runtime_dir=self.broker.runtime_dir, timeout=PATIENCE_S) as bus:
                 await part(bus)
 
     async def _emit(self, bus: lifebus.Bus) -> None:

@@ -23,9 +23,10 @@ from lifebus.observer.stream import AppServerStream
 from lifebus_adapters.app_server import Observed
 from lifebus_contract import Receipt
 from support.broker_process import BrokerProcess
-from support.e2e.harness_run import PATIENCE_S, broker_in
+from support.e2e.harness_run import broker_in
 from support.e2e.installation import lifebus as run_lifebus
 from support.e2e.programs import Package, cache, find, is_installed
+from support.patience import PATIENCE_S
 
 PACKAGES: Final = (Package("pypi", "openai-codex-cli-bin", "0.163.0"),)
 WINDOW: Final = 20_000

@@ -15,8 +15,8 @@ from support.broker_process import BrokerProcess, broker_process
 from support.e2e.installation import install
 from support.e2e.pinned import PINNED
 from support.integration.serving import serving
+from support.patience import PATIENCE_S
 
-PATIENCE_S = 20.0
 TICK_MS = "500"
 ASKED_IN_VAIN = {"POST /api/show"}
 """What a harness asks every model in order to find out which kind it is."""

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 import lifebus
 from lifebus import Deliveries, Delivery
 from lifebus_contract.consumers import ConsumerInfo
-
-SECONDS = 20
+from support.patience import PATIENCE_S
 
 
 async def emitted(bus: lifebus.Bus, count: int, *, sessions: int = 1, adapter: str = "codex") -> None:
@@ -22,7 +21,7 @@ async def take(deliveries: Deliveries, count: int) -> list[Delivery]:
     """Return the next so many deliveries; a gap, or fewer within the deadline, fails the test."""
     found: list[Delivery] = []
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(SECONDS):
+        async with asyncio.timeout(PATIENCE_S):
             while len(found) < count:
                 item = await anext(deliveries)
                 assert isinstance(item, Delivery), item
@@ -33,7 +32,7 @@ async def take(deliveries: Deliveries, count: int) -> list[Delivery]:
 
 async def take_gap(deliveries: Deliveries) -> lifebus.Gap:
     """Return the next item, which is a gap."""
-    async with asyncio.timeout(SECONDS):
+    async with asyncio.timeout(PATIENCE_S):
         item = await anext(deliveries)
     assert isinstance(item, lifebus.Gap), item
     return item

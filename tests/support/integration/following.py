@@ -14,8 +14,7 @@ from lifebus_contract import CallbackRequest, Receipt
 from lifebus_contract.codec import decode_receipt
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_transports.zmq.receipts import ReceiptPublisher
-
-SECONDS = 20
+from support.patience import PATIENCE_S
 
 
 def frame(session: str | None = "s1", *, adapter: str = "codex", **fields: Any) -> CallbackRequest:
@@ -32,7 +31,7 @@ async def take(subscription: lifebus.Subscription, many: int) -> list[Receipt | 
     """Return the next so many items; fewer within the deadline fail the test."""
     found: list[Receipt | lifebus.Gap] = []
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(SECONDS):
+        async with asyncio.timeout(PATIENCE_S):
             while len(found) < many:
                 found.append(await anext(subscription))
     assert len(found) == many
@@ -41,13 +40,13 @@ async def take(subscription: lifebus.Subscription, many: int) -> list[Receipt | 
 
 async def drain(subscription: lifebus.Subscription) -> list[Receipt | lifebus.Gap]:
     """Return every item of a subscription that ends."""
-    async with asyncio.timeout(SECONDS):
+    async with asyncio.timeout(PATIENCE_S):
         return [item async for item in subscription]
 
 
 async def until(condition: Callable[[], object]) -> None:
     """Let the loop turn until a condition holds, within the deadline."""
-    async with asyncio.timeout(SECONDS):
+    async with asyncio.timeout(PATIENCE_S):
         while not condition():  # noqa: ASYNC110  what is waited for raises no event
             await asyncio.sleep(0.001)
 

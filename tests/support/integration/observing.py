@@ -8,8 +8,8 @@ import msgspec
 import lifebus
 from lifebus.signals import SignalReceived, Signals
 from lifebus_transports.messages.signals import Observation, Observe, ObserveAnswer, ObservedSignal
+from support.patience import PATIENCE_S
 
-SECONDS = 20
 EVENT = "app_server.item.agent_message.delta"
 
 
@@ -51,20 +51,20 @@ class Observer:
             first=first,
             observations=tuple(observations),
         )
-        async with asyncio.timeout(SECONDS):
-            answer = await self._bus._connection.ask("observe", body, ObserveAnswer, timeout=SECONDS)
+        async with asyncio.timeout(PATIENCE_S):
+            answer = await self._bus._connection.ask("observe", body, ObserveAnswer, timeout=PATIENCE_S)
         return answer.through
 
 
 async def take_signals(signals: Signals, many: int) -> list[SignalReceived | lifebus.Gap]:
     """Return the next so many items."""
-    async with asyncio.timeout(SECONDS):
+    async with asyncio.timeout(PATIENCE_S):
         return [await anext(signals) for _ in range(many)]
 
 
 async def drain_signals(signals: Signals) -> list[SignalReceived | lifebus.Gap]:
     """Return every item of a follower that ends."""
-    async with asyncio.timeout(SECONDS):
+    async with asyncio.timeout(PATIENCE_S):
         return [item async for item in signals]
 
 

@@ -17,8 +17,8 @@ import lifebus
 from lifebus_contract import Receipt
 from lifebus_transports.framing.frames import decode_header, encode_header
 from support.broker_process import until
+from support.patience import PATIENCE_MS, PATIENCE_S
 
-PATIENCE_MS = 20_000
 HANG_UP_S = 12.0
 
 
@@ -75,7 +75,7 @@ def throw(path: Path, data: bytes) -> None:
     """Connect to a socket, send bytes, and hang up; a door that hangs up first is as good."""
     with socket.socket(socket.AF_UNIX) as connection, suppress(BrokenPipeError, ConnectionResetError):
         connection.connect(str(path))  # without a timeout, which would refuse while the queue of the socket is full
-        connection.settimeout(PATIENCE_MS / 1000)
+        connection.settimeout(PATIENCE_S)
         connection.sendall(data)
 
 
@@ -98,7 +98,7 @@ def zmtp_connection(path: Path, kind: bytes) -> Iterator[socket.socket]:
     """A connection past its handshake, made by hand, on which anything may follow."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(str(path))  # without a timeout, which would refuse while the queue of the socket is full
-        connection.settimeout(PATIENCE_MS / 1000)
+        connection.settimeout(PATIENCE_S)
         connection.sendall(GREETING + ready(kind))
         received = b""
         while b"READY" not in received:
@@ -149,7 +149,7 @@ async def honest_traffic(runtime_dir: Path, session: str | None = None) -> Async
     """Honest traffic inside the block, which in the end has lost nothing, doubled nothing and kept its order."""
     traffic = Traffic(session)
     async with (
-        lifebus.connect("honest", runtime_dir=runtime_dir, timeout=20.0) as bus,
+        lifebus.connect("honest", runtime_dir=runtime_dir, timeout=PATIENCE_S) as bus,
         anyio.create_task_group() as tasks,
     ):
         tasks.start_soon(traffic.follow, bus)

@@ -13,7 +13,7 @@ from lifebus_contract import CallbackResponse, DispatchEnvelope, LifecycleEvent
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_transports.messages.common import Nothing
 from lifebus_transports.messages.workers import Serve
-from support.integration.following import SECONDS
+from support.patience import PATIENCE_S
 
 EVENT = LifecycleEvent.SESSION_STARTED
 Handler = Callable[[DispatchEnvelope], Awaitable[CallbackResponse]]
@@ -27,7 +27,7 @@ async def serving(
     ready = asyncio.Event()
     worker = asyncio.ensure_future(bus.serve(events, handler, on_ready=ready.set, **options))
     try:
-        async with asyncio.timeout(SECONDS):
+        async with asyncio.timeout(PATIENCE_S):
             await ready.wait()
         yield worker
     finally:
@@ -51,7 +51,7 @@ class SilentWorker:
 
     async def register(self, client_id: str, *events: LifecycleEvent, deadline_ms: int = 60_000) -> None:
         registration = Serve(client_id=client_id, events=events or (EVENT,), deadline_ms=deadline_ms)
-        await self._connection.ask("serve", registration, Nothing, timeout=SECONDS)
+        await self._connection.ask("serve", registration, Nothing, timeout=PATIENCE_S)
 
     def vanish(self) -> None:
         self._connection.close()

@@ -22,8 +22,8 @@ from lifebus_supervisor.daemon.composition import Daemon
 from support.command_line import fork
 from support.integration.following import frame
 from support.integration.forked_process import ForkedProcess, attach
+from support.patience import PATIENCE_S
 
-PATIENCE_S = 20.0
 _MAX_LINE = 32 * 1_048_576
 Message = dict[str, Any]
 

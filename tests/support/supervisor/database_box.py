@@ -10,6 +10,7 @@ from typing import Any
 
 from lifebus_adapters.shared.telemetry import Fact, RowQuery
 from lifebus_contract import InvalidRequest
+from support.patience import PATIENCE_S
 from support.supervisor.tailing_box import usage
 
 _SCRIPT = """
@@ -56,7 +57,7 @@ def writing(path: Path, journal: str = "wal") -> Iterator[Writer]:
             yield writer
             if process.stdin is not None and process.poll() is None:
                 process.stdin.close()
-                process.wait(timeout=20)
+                process.wait(timeout=PATIENCE_S)
         finally:
             process.kill()
 

@@ -12,8 +12,8 @@ import anyio
 from lifebus_transports.processes import Commands, CommandSpec
 from support.fork_server import fork_server
 from support.leftovers import MARK, Watch
+from support.patience import PATIENCE_S
 
-SECONDS = 20.0
 ANSWER = json.dumps({"schema_version": "lifeloop.v0.2", "status": "observed"})
 SMALL = b'{"question":"small"}\n'
 LARGE = b'{"question":"' + b"x" * 200_000 + b'"}\n'
@@ -31,7 +31,7 @@ def python(script: str, **options: object) -> CommandSpec:
 
 async def until(condition: Callable[[], bool]) -> None:
     """Wait for something that nobody tells of."""
-    with anyio.fail_after(SECONDS):
+    with anyio.fail_after(PATIENCE_S):
         while not condition():  # noqa: ASYNC110
             await anyio.sleep(0.005)
 

@@ -18,8 +18,7 @@ from lifebus_transports.hooks.server import (
     OnAnswered,
     serve_hooks,
 )
-
-PATIENCE_S = 20.0
+from support.patience import PATIENCE_S
 
 
 def a_call(**changes: object) -> HookCall:

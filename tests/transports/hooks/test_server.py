@@ -17,17 +17,8 @@ from lifebus_transports.framing.hook_frames import BUSY, MAX_ANSWER_BYTES, MAX_S
 from lifebus_transports.hooks.peer import is_same_user, peer_pid, peer_uid
 from lifebus_transports.hooks.server import HookServerCounters, HookServerLimits, serve_hooks
 from support.clients.hook_box import HookBox
-from support.transports.hook_server_box import (
-    PATIENCE_S,
-    a_call,
-    ask,
-    echo,
-    open_server,
-    short_directory,
-    talk,
-    until,
-    waiting_for,
-)
+from support.patience import PATIENCE_S
+from support.transports.hook_server_box import a_call, ask, echo, open_server, short_directory, talk, until, waiting_for
 
 
 @pytest.fixture

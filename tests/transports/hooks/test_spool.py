@@ -17,7 +17,8 @@ from lifebus_transports.framing.hook_frames import encode_call
 from lifebus_transports.hooks import spool
 from lifebus_transports.hooks.spool import SpoolCounters, drain_spool, split_records
 from lifebus_transports.processes.identity import identify, late_caller_of
-from support.clients.hook_box import PATIENCE_S, HookBox, locked_by_another
+from support.clients.hook_box import HookBox, locked_by_another
+from support.patience import PATIENCE_S
 from support.transports.hook_server_box import a_call
 
 

@@ -25,7 +25,8 @@ from lifebus_transports.processes import Commands, CommandSpec
 from lifebus_transports.processes.fresh import FreshInvoker
 from lifebus_transports.processes.warm import WarmInvoker
 from support.bus_box import payload, request
-from support.transports.children import SECONDS, nothing_left, python, sh, until
+from support.patience import PATIENCE_S
+from support.transports.children import nothing_left, python, sh, until
 
 SMALL = DispatchEnvelope(schema_version="lifeloop.v0.2", request=request())
 LARGE = DispatchEnvelope(
@@ -57,7 +58,7 @@ async def pool(spec: CommandSpec, protocol: Any = "jsonl", workers: int = 1) -> 
 
 
 async def ask(
-    invoker: WarmInvoker | FreshInvoker, envelope: DispatchEnvelope = SMALL, seconds: float = SECONDS
+    invoker: WarmInvoker | FreshInvoker, envelope: DispatchEnvelope = SMALL, seconds: float = PATIENCE_S
 ) -> tuple[CallbackResponse | LifebusError, dict[str, Any]]:
     """Return the answer or the fault, and the evidence."""
     evidence: dict[str, Any] = {}
@@ -228,7 +229,7 @@ async def test_several_workers_work_at_the_same_time_and_the_rest_waits(tmp_path
         "    while len(os.listdir(sys.argv[1])) < 2: time.sleep(0.01)\n"
         "    print(ANSWER, flush=True)\n"
     )
-    with anyio.fail_after(SECONDS):
+    with anyio.fail_after(PATIENCE_S):
         spec = python(script)
         spec = CommandSpec(argv=(*spec.argv, str(tmp_path)))
         async with pool(spec, workers=2) as invoker:
