@@ -41,7 +41,7 @@ def assert_silent(run: HookRun) -> None:
 
 def test_a_broker_that_is_away_leaves_the_call_in_the_spool(box: HookBox) -> None:
     assert_silent(box.run(b'{"a":1}', "gemini", "AfterTool"))
-    (call,) = box.spooled()
+    (call,) = box.spooled(1)
     assert (call.adapter_id, call.hook, call.stdin) == ("gemini", "AfterTool", b'{"a":1}')
     assert call.spooled_at_epoch_s is not None
     assert (box.spool.stat().st_mode & 0o777, (box.spool / "calls").stat().st_mode & 0o777) == (0o700, 0o600)
@@ -52,13 +52,13 @@ def test_a_dead_socket_leaves_the_call_in_the_spool(box: HookBox) -> None:
         pass
     assert box.socket_path.is_socket()
     assert_silent(box.run())
-    assert len(box.spooled()) == 1
+    assert len(box.spooled(1)) == 1
 
 
 def test_a_runtime_path_too_long_for_a_socket_leaves_the_call_in_the_spool(box: HookBox) -> None:
     box.extra = {"LIFEBUS_RUNTIME_DIR": "/" + "x" * 200}
     assert_silent(box.run())
-    assert len(box.spooled()) == 1
+    assert len(box.spooled(1)) == 1
 
 
 def test_a_broker_that_accepts_and_hangs_is_given_up(box: HookBox) -> None:
@@ -73,7 +73,8 @@ def test_a_broker_that_accepts_and_hangs_is_given_up(box: HookBox) -> None:
         run = box.run()
         over.set()
     assert_silent(run)
-    assert [call.call_id for call in box.spooled()] == [calls[0].header.call_id]
+    (call,) = box.spooled(1)
+    assert {message.header.call_id for message in calls} <= {call.call_id}
 
 
 def test_a_stopped_broker_is_given_up(box: HookBox) -> None:
@@ -82,13 +83,13 @@ def test_a_stopped_broker_is_given_up(box: HookBox) -> None:
         listener.bind(str(box.socket_path))
         listener.listen(8)
         assert_silent(box.run(b"x" * 200_000))
-    assert [len(call.stdin) for call in box.spooled()] == [200_000]
+    assert [len(call.stdin) for call in box.spooled(1)] == [200_000]
 
 
 def test_a_broker_that_hangs_up_leaves_the_call_in_the_spool(box: HookBox) -> None:
     with scripted_broker(box, lambda _: None):
         assert_silent(box.run(b"x" * 200_000))
-    assert len(box.spooled()) == 1
+    assert len(box.spooled(1)) == 1
 
 
 @pytest.mark.parametrize(
@@ -101,7 +102,7 @@ def test_a_broker_that_hangs_up_leaves_the_call_in_the_spool(box: HookBox) -> No
 def test_an_answer_that_is_not_whole_counts_for_nothing(box: HookBox, answer: bytes) -> None:
     with scripted_broker(box, answering(answer)):
         assert_silent(box.run())
-    assert len(box.spooled()) == 1
+    assert len(box.spooled(1)) == 1
 
 
 def test_an_endless_answer_is_cut_off(box: HookBox) -> None:
@@ -112,7 +113,7 @@ def test_an_endless_answer_is_cut_off(box: HookBox) -> None:
 
     with scripted_broker(box, flood):
         assert_silent(box.run())
-    assert len(box.spooled()) == 1
+    assert len(box.spooled(1)) == 1
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
@@ -129,7 +130,7 @@ def test_a_broker_of_another_user_is_not_believed(box: HookBox) -> None:
         run = box.run()
         broker.wait(PATIENCE_S)
     assert_silent(run)
-    assert len(box.spooled()) == 1
+    assert len(box.spooled(1)) == 1
 
 
 def test_a_harness_that_never_closes_stdin_is_not_waited_for(box: HookBox) -> None:
@@ -138,7 +139,7 @@ def test_a_harness_that_never_closes_stdin_is_not_waited_for(box: HookBox) -> No
         hook.stdin.write(b'{"whole":true}')
         hook.stdin.flush()
         assert hook.wait(PATIENCE_S) == 0
-    assert [call.stdin for call in box.spooled()] == [b'{"whole":true}']
+    assert [call.stdin for call in box.spooled(1)] == [b'{"whole":true}']
 
 
 @pytest.mark.parametrize("number", ENDING)
@@ -152,7 +153,7 @@ def test_a_harness_that_ends_the_hook_gets_exit_0_and_the_call_is_kept(box: Hook
         assert hook.stdin is not None
         hook.stdin.close()
         assert hook.wait(PATIENCE_S) == 0
-    assert len(box.spooled()) == 1
+    assert len(box.spooled(1)) == 1
 
 
 @pytest.mark.parametrize("number", ENDING)
@@ -167,8 +168,9 @@ def test_a_harness_that_ends_the_hook_before_it_reads_loses_nothing(box: HookBox
         hook.stdin.write(b'"go"}')
         hook.stdin.close()
         assert hook.wait(PATIENCE_S) == 0
-    assert [call.stdin for call in calls] == [b'{"prompt":"go"}']
-    assert box.spooled() == []
+    # A slow machine has it in the spool, too.
+    sent = {message.call.stdin for message in calls}
+    assert sent | {call.stdin for call in box.spooled(not calls)} == {b'{"prompt":"go"}'}
 
 
 @pytest.mark.parametrize("number", ENDING)
@@ -187,7 +189,7 @@ def test_a_harness_that_ends_the_hook_before_python_runs_loses_nothing(box: Hook
     ) as hook:
         stdout, stderr = hook.communicate(b'{"prompt":"go"}', timeout=PATIENCE_S)
     assert (hook.returncode, stdout, stderr) == (0, b"", b"")
-    assert [call.stdin for call in box.spooled()] == [b'{"prompt":"go"}']
+    assert [call.stdin for call in box.spooled(1)] == [b'{"prompt":"go"}']
 
 
 def test_several_signals_at_once_do_not_keep_the_call_from_the_spool(box: HookBox) -> None:
@@ -200,7 +202,7 @@ def test_several_signals_at_once_do_not_keep_the_call_from_the_spool(box: HookBo
     with scripted_broker(box, kill_and_hang), box.start("claude", "UserPromptSubmit") as hook:
         stdout, stderr = hook.communicate(b"{}", timeout=PATIENCE_S)
     assert (hook.returncode, stdout, stderr) == (0, b"", b"")
-    assert len(box.spooled()) == 1
+    assert len(box.spooled(1)) == 1
 
 
 def wait_until_caught(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
@@ -231,7 +233,7 @@ def test_a_blocked_alarm_does_not_make_the_hook_wait_for_ever(box: HookBox) -> N
         [sys.executable, "-c", blocking, *COMMAND, "codex"], stdin=subprocess.PIPE, env=box.env
     ) as hook:
         assert hook.wait(PATIENCE_S) == 0
-    assert len(box.spooled()) == 1
+    assert len(box.spooled(1)) == 1
 
 
 @pytest.mark.parametrize("arguments", [(), ("a", "b", "c", "d"), ("x" * 129,), ("codex", "é")])
@@ -291,7 +293,7 @@ def test_a_call_that_the_disk_has_no_room_for_is_counted_without_room(box: HookB
     limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
     for adapter in ("codex", "codex", "../odd"):
         assert_silent(box.run(b"{}", adapter, "Lost", preexec_fn=limit))
-    assert [call.hook for call in box.spooled()] == ["Kept"]
+    assert [call.hook for call in box.spooled(1)] == ["Kept"]
     lost = {path.name: path.stat() for path in box.spool.glob("dropped*")}
     assert {name: (one.st_size, one.st_blocks) for name, one in lost.items()} == {
         "dropped.codex": (2, 0),
@@ -308,7 +310,7 @@ def test_an_oversized_payload_is_remembered_by_its_size(box: HookBox) -> None:
 def test_the_largest_payload_is_spooled_whole(box: HookBox) -> None:
     payload = os.urandom(1_048_576)
     assert_silent(box.run(payload))
-    assert [call.stdin for call in box.spooled()] == [payload]
+    assert [call.stdin for call in box.spooled(1)] == [payload]
 
 
 def test_twenty_hooks_at_once_spool_whole_records(box: HookBox) -> None:
@@ -347,8 +349,8 @@ def test_a_spool_that_takes_too_long_holds_up_no_harness_and_loses_no_call(box: 
         # Until the end of its streams, as a harness does, which a child must not hold open.
         assert_silent(box.run(b'{"a":1}', "codex", "Stop"))
         assert box.spooled() == []
-    eventually(lambda: len(box.spooled()) == 1)
-    (call,) = box.spooled()
+    eventually(lambda: len(box.spooled(1)) == 1)
+    (call,) = box.spooled(1)
     assert (call.hook, call.stdin) == ("Stop", b'{"a":1}')
     assert f'"pid":{os.getpid()},' in (box.spool / "calls").read_text()
 

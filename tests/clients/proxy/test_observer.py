@@ -24,7 +24,17 @@ from lifebus_contract import Receipt
 from lifebus_supervisor.daemon.composition import Daemon
 from support.adapters.app_server_recordings import RECORDINGS, chunks_of, feed, wire
 from support.broker_process import broker_process
-from support.clients.proxy_box import CAT, ProxyBox, eventually, positions, proxy_box, python, read_exactly, write_all
+from support.clients.proxy_box import (
+    CAT,
+    ProxyBox,
+    eventually,
+    positions,
+    proxy_box,
+    python,
+    read_exactly,
+    reported,
+    write_all,
+)
 from support.paths import SUPPORT
 from support.patience import PATIENCE_S
 from support.running import connected, running_bus, short_directory, until_answered
@@ -34,17 +44,13 @@ DELTA = wire({"method": "item/agentMessage/delta", "params": {"threadId": "t1", 
 NOTICE = wire({"method": "thread/started", "params": {"thread": {"id": "t1"}}})
 
 
-def play(box: ProxyBox, recording: Path) -> int:
+def play(process: "subprocess.Popen[bytes]", recording: Path) -> None:
     """Be the client of a recording: say its lines, and see that every answer comes back byte for byte."""
-    with box.started((*SERVER, str(recording)), env={**box.env, "PYTHONPATH": os.pathsep.join(sys.path)}) as process:
-        assert process.stdin is not None
-        for direction, data, _ in chunks_of(recording):
-            if direction == "in":
-                write_all(process, data)
-            else:
-                assert read_exactly(process, len(data)) == data
-        process.stdin.close()
-        return process.wait(PATIENCE_S)
+    for direction, data, _ in chunks_of(recording):
+        if direction == "in":
+            write_all(process, data)
+        else:
+            assert read_exactly(process, len(data)) == data
 
 
 async def signals_of(bus: lifebus.Bus) -> dict[str, list[dict[str, Any]]]:
@@ -85,15 +91,33 @@ async def test_a_recording_passes_unchanged_and_the_bus_has_all_of_it(recording:
     kind = "run" if recording.stem.startswith("turn_") else "tee"
     with short_directory() as base:
         box = ProxyBox(base, kind)
-        async with running_bus(directory=base) as daemon:
-            assert await asyncio.to_thread(play, box, recording) == 0
+        server = (*SERVER, str(recording))
+        async with running_bus(directory=base) as daemon, connected(daemon) as bus, asyncio.timeout(PATIENCE_S):
+            with box.started(server, env={**box.env, "PYTHONPATH": os.pathsep.join(sys.path)}) as process:
+                await asyncio.to_thread(play, process, recording)
+                # All of it comes while the server lives, however slow the machine: after its end there are two seconds.
+                expected = expected_signals(feed(AppServerStream(), chunks_of(recording)))
+                observer, sizes = await asyncio.to_thread(box.observer), sizes_of(recording)
+                await asyncio.to_thread(eventually, lambda: positions(observer, REPORTED) == sizes)
+                await end(process)
             await finished(box)
-            observed = feed(AppServerStream(), chunks_of(recording))
-            async with connected(daemon) as bus:
-                assert await signals_of(bus) == expected_signals(observed)
-            events = [str(receipt.event) for receipt in await receipts_of(daemon)]
-            assert events.count("session.started") == events.count("session.ended")
-            assert "receipt.gap_detected" not in events
+            receipts = await until_answered(lambda: receipts_of(daemon), is_over)
+            assert await signals_of(bus) == expected
+        assert "receipt.gap_detected" not in [receipt.event for receipt in receipts]
+
+
+def sizes_of(recording: Path) -> set[int]:
+    """How many bytes go in each direction."""
+    sizes = {"in": 0, "out": 0}
+    for direction, data, _ in chunks_of(recording):
+        sizes[direction] += len(data)
+    return set(sizes.values())
+
+
+def is_over(receipts: Sequence[Receipt]) -> bool:
+    """Whether every session that has started has ended."""
+    events = [str(receipt.event) for receipt in receipts]
+    return events.count("session.started") == events.count("session.ended")
 
 
 async def test_without_a_broker_the_end_is_a_receipt_of_the_next_one() -> None:
@@ -153,6 +177,7 @@ async def test_a_broker_that_hangs_delays_nothing_and_gets_all_of_it_later() -> 
                 for _ in range(20):
                     await say(process, DELTA * 100)
                 broker.signal(signal.SIGCONT)
+                await asyncio.to_thread(reported, box.observer(), 2_001 * len(DELTA))
                 await end(process)
             await finished(box)
             assert (await bus.status()).counters["signals_stored"] == 2_001
@@ -165,7 +190,7 @@ async def test_with_a_stopped_broker_the_observer_outlives_its_server_by_two_sec
             with box.started(CAT) as process:
                 observer = await asyncio.to_thread(box.observer)
                 await say(process, NOTICE)
-                await asyncio.to_thread(eventually, lambda: positions(observer, REPORTED) == {len(NOTICE)})
+                await asyncio.to_thread(reported, observer, len(NOTICE))
                 broker.signal(signal.SIGSTOP)
                 await say(process, DELTA)
                 await end(process)
@@ -173,11 +198,19 @@ async def test_with_a_stopped_broker_the_observer_outlives_its_server_by_two_sec
             await finished(box)  # a zombie is no process: when it goes is up to its new parent
             lasted = time.monotonic() - began
             busy = await asyncio.to_thread(time_to_start)
-            (call,) = box.final_calls()
+            await asyncio.to_thread(eventually, lambda: bool(box.final_calls()) or busy > TOO_BUSY_S)
+            left_over = box.final_calls()
             broker.signal(signal.SIGCONT)
     assert lasted < 2 + 5 * busy
+    if busy > TOO_BUSY_S and not left_over:
+        pytest.skip(f"a program takes {busy:.1f} s to start just now: too long for the observer's last call")
+    (call,) = left_over
     left = {"exit_code": 0, "missed_messages": 1, "missed_bytes": len(DELTA)}
     assert left.items() <= json.loads(call.stdin).items()
+
+
+TOO_BUSY_S = 0.2
+"""Within twice this the observer's last call has to start, and be in the spool."""
 
 
 def time_to_start() -> float:
@@ -215,9 +248,11 @@ async def test_what_is_no_json_passes_and_is_counted() -> None:
     with short_directory() as base:
         box = ProxyBox(base)
         async with running_bus(directory=base) as daemon:
-            code, out, _ = await asyncio.to_thread(box.run, CAT, junk)
+            with box.started(CAT) as process:
+                await say(process, junk)
+                await asyncio.to_thread(reported, box.observer(), len(junk))
+                await end(process)
             await finished(box)
-            assert (code, out) == (0, junk)
             async with connected(daemon) as bus:
                 counters = (await bus.status()).counters
                 assert (counters["signals_stored"], counters["lines_dropped"]) == (0, 2 * 50_000)
@@ -227,9 +262,13 @@ async def test_what_was_dropped_is_counted_in_the_end_of_the_session() -> None:
     with short_directory() as base:
         box = ProxyBox(base)
         async with running_bus(directory=base) as daemon:
-            assert (await asyncio.to_thread(box.run, CAT, NOTICE + b"no json\n[]\n"))[0] == 0
+            said = NOTICE + b"no json\n[]\n"
+            with box.started(CAT) as process:
+                await say(process, said)
+                await asyncio.to_thread(reported, box.observer(), len(said))
+                await end(process)
             await finished(box)
-            (_, ended) = await receipts_of(daemon)
+            (_, ended) = await until_answered(lambda: receipts_of(daemon), is_over)
     assert {"exit_code": 0, "junk": 4, "overlong": 0, "lost": 0}.items() <= ended.telemetry_summary.items()
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, TypeVar
 
 import lifebus
 from lifebus_adapters.adapter import HookCall
@@ -20,6 +20,10 @@ from support.patience import PATIENCE_S
 
 HOOK = Path(lifebus.__file__).with_name("hook.py")
 COMMAND = (sys.executable, "-I", "-S", str(HOOK))
+LIMIT_S: Final = 0.3
+"""How long a hook keeps its harness waiting: then it spools its call, whoever may have been about to answer."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,20 @@ class HookBox:
             stdout, stderr = hook.communicate(stdin, timeout=PATIENCE_S)
         return HookRun(hook.returncode, stdout, stderr, time.monotonic() - began)
 
+    def answered(self, stdin: bytes = b"{}", *arguments: str, **options: Any) -> HookRun:
+        """As `run`, by a machine that was quick enough for an answer."""
+        return self.in_time(lambda: self.run(stdin, *arguments, **options))
+
+    def in_time(self, run: Callable[[], T]) -> T:
+        """Run a hook again where it had no answer because the machine was slow: it took its limit, and has spooled."""
+        until = time.monotonic() + PATIENCE_S
+        while True:
+            began = time.monotonic()
+            done = run()
+            if (now := time.monotonic()) - began < LIMIT_S or now > until or not self.spooled():
+                return done
+            (self.spool / "calls").unlink()
+
     def start_many(self, count: int, stdin: bytes) -> "list[subprocess.Popen[bytes]]":
         """Start hooks at once, named Hook0, Hook1 …, that find their stdin in a file."""
         file = self.base / "payload"
@@ -77,8 +95,17 @@ class HookBox:
                 hooks.append(self.start("codex", f"Hook{number}", stdin=payload))
         return hooks
 
-    def spooled(self) -> list[HookCall]:
-        """Return the calls in the spool, all of which must be whole."""
+    def spooled(self, count: int = 0) -> list[HookCall]:
+        """Return the calls in the spool, all of which must be whole, once there are so many of them.
+
+        A hook on a slow machine lets its harness go first, and has a child spool the call.
+        """
+        until = time.monotonic() + PATIENCE_S
+        while len(found := self._spooled()) < count and time.monotonic() < until:
+            time.sleep(0.005)
+        return found
+
+    def _spooled(self) -> list[HookCall]:
         file = self.spool / "calls"
         records = list(split_records(file.read_bytes())) if file.exists() else []
         assert None not in records
@@ -113,8 +140,9 @@ def _accept(listener: socket.socket, serve: Callable[[socket.socket], None]) -> 
 def receive_call(connection: socket.socket) -> CallMessage:
     """Read one whole call from a connection."""
     reader = CallReader()
-    while (frame := reader.feed(connection.recv(65_536))) is None:
-        pass
+    while (frame := reader.feed(received := connection.recv(65_536))) is None:
+        if not received:
+            raise ConnectionError("the hook has given up")
     return frame
 
 

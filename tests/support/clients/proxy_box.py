@@ -15,6 +15,7 @@ from typing import Any
 
 import psutil
 
+from lifebus.proxy.shared_memory import REPORTED
 from lifebus_transports.framing.hook_frames import CallMessage
 from lifebus_transports.hooks.spool import split_records
 from support.patience import PATIENCE_S
@@ -149,6 +150,11 @@ def write_all(process: "subprocess.Popen[bytes]", data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(process.stdin.fileno(), view) :]
+
+
+def reported(observer: psutil.Process, size: int) -> None:
+    """Wait until an observer has reported so much of both directions: after its server's end it has two seconds."""
+    eventually(lambda: positions(observer, REPORTED) == {size})
 
 
 def positions(observer: psutil.Process, what: int) -> set[int]:
