@@ -17,8 +17,9 @@ from lifebus_supervisor.runtime.step_process import StepCommand, run_step, wait_
 from lifebus_transports.processes.shim_pool import SHIMS
 from support.clients.proxy_box import eventually
 from support.leftovers import MARK, marked
+from support.patience import PATIENCE_S
 from support.supervisor.steps import brief, python_step, run, sh_step, step
-from support.transports.children import SECONDS, nothing_left, until
+from support.transports.children import nothing_left, until
 
 EXITED, SIGNALLED = OutcomeKind.EXITED, OutcomeKind.SIGNALLED
 CANNOT_START = OutcomeKind.CANNOT_START
@@ -190,7 +191,7 @@ async def test_a_killed_owner_leaves_nothing_and_whoever_follows_can_wait_for_th
     owner.kill()
     owner.wait()
     assert marked(mark) != []
-    with anyio.fail_after(SECONDS):
+    with anyio.fail_after(PATIENCE_S):
         await wait_for_earlier(tmp_path / "step.1")
     assert marked(mark) == []
 

@@ -18,6 +18,7 @@ from lifebus_supervisor.runtime.inbox.inbox import Inbox
 from lifebus_supervisor.runtime.inbox.records import NotificationDelivered, NotificationFailed, QuestionReminded
 from support.contract_suites.journal_suite import every_record, noted
 from support.inbox.questions import AT_MS, answer, inbox_of, ledger_in, question
+from support.patience import PATIENCE_S
 
 
 class HeldJournal:
@@ -144,7 +145,7 @@ async def test_of_two_answers_at_once_one_counts_even_if_its_sender_gave_up(tmp_
 
 
 async def _cancelled_later(scope: anyio.CancelScope, held: HeldJournal) -> None:
-    with anyio.fail_after(10):
+    with anyio.fail_after(PATIENCE_S):
         await held.arrived.wait()
     scope.cancel()
 
