@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
@@ -15,6 +16,7 @@ from cli.test_commands import envelope
 from lifebus_transports.processes.guard import Guard
 from support.clients.proxy_box import eventually
 from support.command_line import Shell, broker_up
+from support.fork_server import Process
 from support.leftovers import MARK, marked
 from support.patience import PATIENCE_S
 from support.running import short_directory
@@ -44,8 +46,9 @@ def deaf(shell: Shell) -> list[int]:
     return [int(path.name) for path in Path(shell.environment["LC_DEAF"]).iterdir()]
 
 
-def test_a_killed_invoke_leaves_nothing(shell: Shell) -> None:
-    shell.environment[MARK] = mark = uuid4().hex
+@contextmanager
+def invoked(shell: Shell) -> Iterator[Process]:
+    """Run `lifebus invoke` with the command, which has started."""
     dispatch = shell.directory / "dispatch"
     dispatch.write_bytes(envelope())
     with (
@@ -53,6 +56,12 @@ def test_a_killed_invoke_leaves_nothing(shell: Shell) -> None:
         shell.started("invoke", "--deadline", "5m", "--", *COMMAND, stdin=stdin.fileno()) as process,
     ):
         eventually(lambda: len(deaf(shell)) == 1)
+        yield process
+
+
+def test_a_killed_invoke_leaves_nothing(shell: Shell) -> None:
+    shell.environment[MARK] = mark = uuid4().hex
+    with invoked(shell) as process:
         process.kill()
         process.wait(PATIENCE_S)
         eventually(lambda: marked(mark) == [])
@@ -80,13 +89,7 @@ def test_a_killed_broker_and_a_killed_serve_leave_nothing(shell: Shell) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_invoke_that_a_signal_ends_says_so_as_a_shell_does(shell: Shell, number: signal.Signals) -> None:
     shell.environment[MARK] = mark = uuid4().hex
-    dispatch = shell.directory / "dispatch"
-    dispatch.write_bytes(envelope())
-    with (
-        dispatch.open() as stdin,
-        shell.started("invoke", "--deadline", "5m", "--", *COMMAND, stdin=stdin.fileno()) as process,
-    ):
-        eventually(lambda: len(deaf(shell)) == 1)
+    with invoked(shell) as process:
         process.send_signal(number)
         assert process.wait(PATIENCE_S) == 128 + number
         assert marked(mark) == []

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 import lifebus
@@ -163,6 +164,14 @@ async def end(process: "subprocess.Popen[bytes]") -> None:
     assert await asyncio.to_thread(process.wait, PATIENCE_S) == 0
 
 
+async def observer_at_work(box: ProxyBox, process: "subprocess.Popen[bytes]") -> psutil.Process:
+    """Return the observer of a started program once it has reported a first notice."""
+    observer = await asyncio.to_thread(box.observer)
+    await say(process, NOTICE)
+    await asyncio.to_thread(reported, observer, len(NOTICE))
+    return observer
+
+
 async def test_a_broker_that_hangs_delays_nothing_and_gets_all_of_it_later() -> None:
     with short_directory() as base:
         box = ProxyBox(base)
@@ -188,9 +197,7 @@ async def test_with_a_stopped_broker_the_observer_outlives_its_server_by_two_sec
         box = ProxyBox(base)
         async with broker_process(base) as broker:
             with box.started(CAT) as process:
-                observer = await asyncio.to_thread(box.observer)
-                await say(process, NOTICE)
-                await asyncio.to_thread(reported, observer, len(NOTICE))
+                await observer_at_work(box, process)
                 broker.signal(signal.SIGSTOP)
                 await say(process, DELTA)
                 await end(process)

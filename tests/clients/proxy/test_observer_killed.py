@@ -9,8 +9,8 @@ from pathlib import Path
 
 import psutil
 
-from clients.proxy.test_observer import DELTA, NOTICE, end, finished, receipts_of, say
-from lifebus.proxy.shared_memory import REPORTED, TAIL
+from clients.proxy.test_observer import DELTA, NOTICE, end, finished, observer_at_work, receipts_of, say
+from lifebus.proxy.shared_memory import TAIL
 from support.broker_process import broker_process
 from support.clients.proxy_box import CAT, ProxyBox, eventually, positions, python
 from support.patience import PATIENCE_S
@@ -22,9 +22,7 @@ async def test_an_observer_that_is_killed_loses_nothing_that_it_has_not_read() -
         box = ProxyBox(base)
         async with running_bus(directory=base) as daemon, connected(daemon) as bus:
             with box.started(CAT) as process:
-                observer = await asyncio.to_thread(box.observer)
-                await say(process, NOTICE)
-                await asyncio.to_thread(eventually, lambda: positions(observer, REPORTED) == {len(NOTICE)})
+                observer = await observer_at_work(box, process)
                 observer.suspend()
                 for _ in range(10):
                     await say(process, DELTA * 10)
@@ -42,9 +40,7 @@ async def test_what_a_killed_observer_had_read_and_not_reported_is_told_in_the_s
         box = ProxyBox(base)
         async with broker_process(base) as broker:
             with box.started(CAT) as process:
-                observer = await asyncio.to_thread(box.observer)
-                await say(process, NOTICE)
-                await asyncio.to_thread(eventually, lambda: positions(observer, REPORTED) == {len(NOTICE)})
+                observer = await observer_at_work(box, process)
                 await broker.kill()
                 await say(process, DELTA * 20)
                 passed = len(NOTICE + DELTA * 20)
@@ -77,9 +73,7 @@ async def test_a_server_that_ends_well_just_as_its_observer_is_killed_is_no_aban
         box = ProxyBox(base)
         async with running_bus(directory=base) as daemon:
             with box.started(python(ENDS_ON_USR1)) as process:
-                observer = await asyncio.to_thread(box.observer)
-                await say(process, NOTICE)
-                await asyncio.to_thread(eventually, lambda: positions(observer, REPORTED) == {len(NOTICE)})
+                observer = await observer_at_work(box, process)
                 (server,) = [one for one in psutil.Process(process.pid).children() if one != observer]
                 process.send_signal(signal.SIGSTOP)
                 observer.kill()
@@ -119,9 +113,7 @@ async def test_after_a_burst_that_nobody_could_read_the_next_message_is_seen_and
         box = ProxyBox(base)
         async with running_bus(directory=base) as daemon, connected(daemon) as bus:
             with box.started(CAT) as process:
-                observer = await asyncio.to_thread(box.observer)
-                await say(process, NOTICE)
-                await until_answered(bus.status, lambda status: status.counters["signals_stored"])
+                observer = await observer_at_work(box, process)
                 observer.suspend()
                 burst = JUNK_LINE * (10 * 1_048_576 // len(JUNK_LINE))
                 await say(process, burst)
