@@ -19,6 +19,7 @@ from lifebus._internal.view import Position
 from lifebus._internal.worker import Handler, serve
 from lifebus.consumer import Deliveries, consume, consume_request
 from lifebus.consumer_admin import ConsumerAdmin
+from lifebus.inbox import QuestionInbox
 from lifebus.ledger_admin import LedgerAdmin
 from lifebus.signals import SignalReceived, Signals
 from lifebus.snapshots import Snapshots
@@ -84,13 +85,15 @@ class TickResult(Struct, frozen=True, kw_only=True):
 class Bus:
     """A connection to a broker.  Made by `connect`; safe for many tasks of one event loop at once.
 
-    `cursors` administers named consumers, `ledger` the ledger; `saves` takes snapshots and resumes from them.
+    `cursors` administers named consumers, `ledger` the ledger; `saves` takes snapshots and resumes from them; `inbox`
+    has the questions to people.
     """
 
     def __init__(self, connection: Connection, client_id: str, timeout: float) -> None:
         self.client_id = client_id
         self.timeout = timeout
         self.cursors = ConsumerAdmin(connection, timeout)
+        self.inbox = QuestionInbox(connection, timeout)
         self.ledger = LedgerAdmin(connection, timeout)
         self.saves = Snapshots(connection, timeout)
         self._connection = connection

@@ -23,6 +23,7 @@ from lifebus_supervisor.api.api import Api
 from lifebus_supervisor.api.consumers import Consumers
 from lifebus_supervisor.api.dispatches import Dispatches
 from lifebus_supervisor.api.emissions import EmissionVerbs
+from lifebus_supervisor.api.inbox import InboxVerbs
 from lifebus_supervisor.api.observations import ObservationVerbs
 from lifebus_supervisor.api.operations import OperationVerbs
 from lifebus_supervisor.api.reads import ReadVerbs
@@ -178,6 +179,7 @@ def _compose_api(core: Core, receipts: ReceiptPublisher, count: Callable[[], Map
         operations.handlers(),
         core.observations.handlers(),
         core.consumers.handlers(),
+        InboxVerbs(core.inbox).handlers(),
         core.snapshots.handlers(),
     )
     return Api(families, core.tasks, reads=core.settings.limits.backfills)
@@ -230,6 +232,7 @@ def _counters(core: Core, requests: RequestCounters, receipts: ReceiptPublisher,
         "dispatches": core.bus.dispatches,
         "ticks_transient": core.bus.fanout.transient,
         "peers_refused": refused,
+        "questions_open": core.inbox.open_count,
         "facts_merged": core.supervisor.merged,
         **core.hooks.counters(),
         **core.observations.counters(),

@@ -61,6 +61,7 @@ async def test_every_verb_of_the_table_passes_through_an_adaptor_in_this_process
         await observe_and_follow(bus)
         await consume(bus)
         await serve(bus, daemon)
+        await ask_people(bus)
         await keep(bus, daemon)
     assert bus.called == set(VERBS)
 
@@ -116,6 +117,18 @@ async def serve(bus: InProcess, daemon: Daemon) -> None:
     assert daemon.bus.ledger.head == 3
 
 
+async def ask_people(bus: InProcess) -> None:
+    asked = {"question_id": "q", "client_id": "test", "title": "t", "reason": "r", "asked_at_ms": 1}
+    assert (await bus.call("inbox_ask", {"question": asked}))["question"]["question_id"] == "q"
+    assert len((await bus.call("inbox_list"))["questions"]) == 1
+    answer = {"action": "retry", "responder": "me", "responded_at_ms": 2}
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(bus.call, "inbox_answer", {"question_id": "q", "answer": answer})
+        assert (await bus.call("inbox_show", {"question_id": "q", "wait_ms": 20_000}))["answer"]["action"] == "retry"
+    await bus.call("inbox_ask", {"question": asked | {"question_id": "q2"}})
+    assert (await bus.call("inbox_withdraw", {"question_id": "q2"}))["withdrawn_at_ms"] > 2
+
+
 async def keep(bus: InProcess, daemon: Daemon) -> None:
     follower = daemon.follower
     assert follower is not None
@@ -139,6 +152,11 @@ async def test_a_peer_that_is_no_operator_may_not_change_what_is_kept_for_everyb
             "save": {"save_type": "SESSION"},
             "revise": {"snapshot_id": "0" * 16, "reason": "x"},
             "prune": {"through": 1},
+            "inbox_answer": {
+                "question_id": "q",
+                "answer": {"action": "retry", "responder": "me", "responded_at_ms": 2},
+            },
+            "inbox_withdraw": {"question_id": "q"},
         }
         for verb, body in bodies.items():
             with pytest.raises(LifebusError) as refusal:

@@ -12,6 +12,7 @@ from msgspec import Struct
 from lifebus_contract import AdapterManifest, InvalidRequest, Negotiation
 from lifebus_contract.consumers import ConsumerInfo
 from lifebus_contract.fields import Document
+from lifebus_contract.questions import QuestionInfo
 from lifebus_contract.views import SessionHead
 from lifebus_transports.messages.common import Nothing
 from lifebus_transports.messages.consumers import (
@@ -29,6 +30,14 @@ from lifebus_transports.messages.consumers import (
     ResetConsumer,
 )
 from lifebus_transports.messages.emissions import Emit, EmitAnswer, Negotiate
+from lifebus_transports.messages.inbox import (
+    AnswerQuestion,
+    AskQuestion,
+    QuestionPage,
+    QuestionsQuery,
+    ShowQuestion,
+    WithdrawQuestion,
+)
 from lifebus_transports.messages.ledger import Prune, PruneAnswer, Verify, VerifyAnswer
 from lifebus_transports.messages.reads import Backfill, BackfillPage, Marker, SessionsQuery
 from lifebus_transports.messages.signals import (
@@ -88,6 +97,9 @@ OBSERVATIONS: Final = CallPool("observations", 64)
 
 CONSUMERS: Final = CallPool("cursors", 1024)
 """Many, because each consumer waits in one fetch, and its acknowledgements for the disk."""
+
+QUESTIONS: Final = CallPool("questions", 256)
+"""Many, because whoever waits for an answer waits in one call."""
 
 PRUNES: Final = CallPool("prunes", 1)
 """One, because a second one would drop what the first is still reading."""
@@ -325,6 +337,44 @@ _TABLE: Final = (
         access=Access.OPERATOR,
         pool=PRUNES,
         timeout_factor=100,  # what is dropped is read before
+    ),
+    Verb(
+        name="inbox_ask",
+        summary="Asks a person, durably and once.",
+        body=AskQuestion,
+        answer=QuestionInfo,
+        pool=QUESTIONS,
+    ),
+    Verb(
+        name="inbox_list",
+        summary="Returns a page of the questions to people.",
+        body=QuestionsQuery,
+        answer=QuestionPage,
+        pool=QUESTIONS,
+    ),
+    Verb(
+        name="inbox_show",
+        summary="Returns a question, as soon as it is settled where that is wanted.",
+        body=ShowQuestion,
+        answer=QuestionInfo,
+        pool=QUESTIONS,
+        wait_key="wait_ms",
+    ),
+    Verb(
+        name="inbox_answer",
+        summary="Settles a question by a person's answer.",
+        body=AnswerQuestion,
+        answer=QuestionInfo,
+        access=Access.OPERATOR,
+        pool=QUESTIONS,
+    ),
+    Verb(
+        name="inbox_withdraw",
+        summary="Settles a question without an answer.",
+        body=WithdrawQuestion,
+        answer=QuestionInfo,
+        access=Access.OPERATOR,
+        pool=QUESTIONS,
     ),
     Verb(name="clients", summary="Lists the registered callback clients.", body=Nothing, answer=list[ClientInfo]),
     Verb(name="manifests", summary="Lists the adapters' manifests.", body=Nothing, answer=list[AdapterManifest]),

@@ -1,0 +1,136 @@
+"""Questions to people, and their answers (docs/inbox.md)."""
+
+import time
+from collections.abc import Mapping
+from getpass import getuser
+from typing import Any, Final
+
+from lifebus._internal.backoff import Backoff
+from lifebus._internal.connection import Connection
+from lifebus_contract import DeadlineExceeded, TransportError, validate
+from lifebus_contract.questions import AnswerAction, Question, QuestionAnswer, QuestionInfo
+from lifebus_transports.messages.inbox import (
+    AnswerQuestion,
+    AskQuestion,
+    QuestionPage,
+    QuestionsQuery,
+    ShowQuestion,
+    WithdrawQuestion,
+)
+
+_WAIT_MS: Final = 20_000
+_AGAIN_S: Final = 2.0
+
+
+class QuestionInbox:
+    """The questions of a broker; every call but `wait` is bounded by `timeout` seconds."""
+
+    def __init__(self, connection: Connection, timeout: float) -> None:
+        self._connection, self._timeout = connection, timeout
+
+    async def ask(self, question: Question) -> QuestionInfo:
+        """Ask a person, and return when the question is durable; asked again under its id, it is not asked twice.
+
+        Raises:
+            StateConflict: another question has this id.
+            InvalidRequest: it is too large.
+            LifebusError: it was refused, or no answer came.
+        """
+        return await self._ask("inbox_ask", AskQuestion(question=question))
+
+    async def questions(self, *, open_only: bool = True) -> list[QuestionInfo]:
+        """Return the questions that wait for an answer, or all that are kept, in the order they were asked in."""
+        found: list[QuestionInfo] = []
+        after = None
+        while True:
+            body = QuestionsQuery(open_only=open_only, after=after)
+            page = await self._connection.ask("inbox_list", body, QuestionPage, timeout=self._timeout)
+            found += page.questions
+            after = page.next
+            if after is None:
+                return found
+
+    async def show(self, question_id: str) -> QuestionInfo:
+        """Return a question.
+
+        Raises:
+            InvalidRequest: there is none of this id.
+        """
+        return await self._ask("inbox_show", ShowQuestion(question_id=question_id))
+
+    async def wait(self, question_id: str) -> QuestionInfo:
+        """Return a question once it is answered or withdrawn, however long that takes and whatever broker runs then.
+
+        Raises:
+            InvalidRequest: there is none of this id.
+        """
+        pauses = Backoff(0.1, _AGAIN_S)
+        body = ShowQuestion(question_id=question_id, wait_ms=_WAIT_MS)
+        while True:
+            try:
+                info = await self._ask("inbox_show", body, more=_WAIT_MS / 1000)
+            except (TransportError, DeadlineExceeded):
+                await pauses.wait()
+                continue
+            pauses.reset()
+            if not info.is_open:
+                return info
+
+    async def answer(
+        self,
+        question_id: str,
+        action: AnswerAction | str,
+        *,
+        message: str = "",
+        modifications: Mapping[str, Any] | None = None,
+        responder: str | None = None,
+        channel: str = "inbox",
+    ) -> QuestionInfo:
+        """Answer a question as `responder`, by default the name of the user, and return it once that is durable.
+
+        Raises:
+            StateConflict: it is settled already; the text says by whom, when and how.
+            InvalidRequest: there is none of this id, or it does not allow this answer.
+            LifebusError: it was refused, or no answer came; asked again, it is another answer.
+        """
+        plain = {
+            "action": action,
+            "responder": responder or _user(),
+            "message": message,
+            "modifications": dict(modifications or {}),
+            "responded_at_ms": time.time_ns() // 1_000_000,
+            "channel": channel,
+        }
+        return await self.give(question_id, validate(plain, QuestionAnswer))
+
+    async def give(self, question_id: str, answer: QuestionAnswer) -> QuestionInfo:
+        """Answer a question by a whole answer; exactly the same one may be given again.
+
+        Raises:
+            LifebusError: as `answer`.
+        """
+        return await self._ask("inbox_answer", AnswerQuestion(question_id=question_id, answer=answer))
+
+    async def withdraw(self, question_id: str) -> QuestionInfo:
+        """Withdraw a question that nobody needs the answer of any more.
+
+        Raises:
+            StateConflict: it was answered already.
+            InvalidRequest: there is none of this id.
+        """
+        return await self._ask("inbox_withdraw", WithdrawQuestion(question_id=question_id))
+
+    async def _ask(
+        self,
+        verb: str,
+        body: AskQuestion | ShowQuestion | AnswerQuestion | WithdrawQuestion,
+        more: float = 0.0,
+    ) -> QuestionInfo:
+        return await self._connection.ask(verb, body, QuestionInfo, timeout=self._timeout + more)
+
+
+def _user() -> str:
+    try:
+        return getuser()
+    except (KeyError, OSError):  # a user without a name, in a container for instance
+        return "unknown"
