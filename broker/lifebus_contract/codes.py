@@ -247,7 +247,9 @@ _RENEWAL: Final[_Codes] = {
 """Renewal and continuations."""
 
 _FLOWS: Final[_Codes] = {
+    "costs_full": ErrorCode(_INVALID, "a run has more calls or more tokens than can be counted"),
     "flow_invalid": ErrorCode(_INVALID, "a flow file has mistakes, all of which are named"),
+    "no_prices": ErrorCode(_INVALID, "the extra `lifebus[prices]` is not installed; the calls are counted as unpriced"),
     "no_run": ErrorCode(_INVALID, "there is no such run"),
     "no_step": ErrorCode(_INVALID, "the run has no such step"),
     "not_owner": ErrorCode(_CONFLICT, "another one runs it by now"),
@@ -255,6 +257,7 @@ _FLOWS: Final[_Codes] = {
     "root_taken": ErrorCode(_CONFLICT, "another run, or its owner, holds the root of the project"),
     "run_exists": ErrorCode(_CONFLICT, "the id is that of another run"),
     "run_over": ErrorCode(_CONFLICT, "the run has ended"),
+    "unknown_model": ErrorCode(_INVALID, "no price is known for the model; its calls are counted as unpriced"),
 }
 """Runs of flows."""
 

@@ -2,7 +2,16 @@
 
 from enum import StrEnum
 
-from lifebus_contract.fields import Count, Detail, Document, Identifier, Label, Metadata, OwnerDigest
+from lifebus_contract.fields import (
+    Count,
+    Detail,
+    Document,
+    Identifier,
+    Label,
+    Metadata,
+    OwnerDigest,
+    refuse_unprintable,
+)
 from lifebus_contract.flows import Outcome, Path, StepVerdict
 
 
@@ -123,7 +132,11 @@ class ContextSignals(Document, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class CostRecord(Document, frozen=True, kw_only=True, omit_defaults=True):
-    """What calls to a model cost; `cost_micros` is null where no price is known.  The same `key` counts once."""
+    """What calls to a model cost; `cost_micros` is null where no price is known, in millionths of a US dollar.
+
+    `input_tokens` are all that were sent, those from and for a cache included.  The same `key` counts once, as it was
+    recorded last: the id of the response, and that of the request where there is one.
+    """
 
     run_id: Identifier
     step_id: Identifier
@@ -135,6 +148,12 @@ class CostRecord(Document, frozen=True, kw_only=True, omit_defaults=True):
     cache_write_tokens: Count = 0
     calls: Count = 1
     cost_micros: Count | None = None
+
+    def __post_init__(self) -> None:
+        if self.cache_read_tokens + self.cache_write_tokens > self.input_tokens:
+            raise ValueError("input_tokens: those from and for a cache are a part of them")
+        if not f"{self.run_id}{self.step_id}{self.key}{self.model}".isprintable():
+            refuse_unprintable(self)
 
 
 class CostSummary(Document, frozen=True, kw_only=True, omit_defaults=True):
