@@ -227,6 +227,16 @@ _BENEATH: Final[_Codes] = {
 }
 """Files beneath a root."""
 
+_CHECKPOINTS: Final[_Codes] = {
+    "artifact_mismatch": ErrorCode(_INVALID, "a file that a checkpoint refers to is not as the checkpoint says"),
+    "checkpoint_damaged": ErrorCode(
+        _INTERNAL,
+        "a checkpoint's file is not what was written",
+        asked_retry=RetryClass.RETRY_AFTER_OPERATOR,
+    ),
+}
+"""Checkpoints."""
+
 _RENEWAL: Final[_Codes] = {
     "bad_expiry": ErrorCode(_INVALID, "a continuation client's answer has no expiry where it should"),
     "claimed": ErrorCode(_CONFLICT, "another session has claimed the continuation"),
@@ -294,6 +304,7 @@ GROUPS: Final[dict[str, _Codes]] = {
     "State and snapshots": _STATE,
     "Files and directories": _FILES,
     "Files beneath a root": _BENEATH,
+    "Checkpoints": _CHECKPOINTS,
     "Renewal": _RENEWAL,
     "Questions to people": _QUESTIONS,
     "Flows": _FLOWS,

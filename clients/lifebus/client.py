@@ -17,6 +17,7 @@ from lifebus._internal.outbox import Outbox
 from lifebus._internal.thread_views import SignalsSince, ThreadViews
 from lifebus._internal.view import Position
 from lifebus._internal.worker import Handler, serve
+from lifebus.checkpoints.reporting import Checkpoints
 from lifebus.consumer import Deliveries, consume, consume_request
 from lifebus.consumer_admin import ConsumerAdmin
 from lifebus.inbox import QuestionInbox
@@ -86,7 +87,7 @@ class Bus:
     """A connection to a broker.  Made by `connect`; safe for many tasks of one event loop at once.
 
     `cursors` administers named consumers, `ledger` the ledger; `saves` takes snapshots and resumes from them; `inbox`
-    has the questions to people.
+    has the questions to people; `checkpoints` keeps those of clients.
     """
 
     def __init__(self, connection: Connection, client_id: str, timeout: float) -> None:
@@ -96,6 +97,7 @@ class Bus:
         self.inbox = QuestionInbox(connection, timeout)
         self.ledger = LedgerAdmin(connection, timeout)
         self.saves = Snapshots(connection, timeout)
+        self.checkpoints = Checkpoints(self)
         self._connection = connection
         self._outbox = Outbox(connection, client_id)
 

@@ -76,6 +76,7 @@ RULES: dict[str, Rule] = {
     "lifebus.demo": _rule("lifebus_contract lifebus_transports", "anyio msgspec rich structlog"),
     "lifebus.hook": _rule(),
     "lifebus.live": _rule("lifebus_contract lifebus_transports", "anyio"),
+    "lifebus.loa": _rule("lifebus_contract lifebus_transports", "anyio msgspec structlog yaml"),
     "lifebus.observer": _rule("lifebus_contract lifebus_adapters lifebus_transports", "anyio msgspec zmq"),
     "lifebus.proxy": _rule(),
     "lifebus.wrapper": _rule(),

@@ -20,6 +20,11 @@ COMMANDS: Final = {
     "serve": (_BUS, "bus.serve:serve", "Answer dispatches with a command."),
     "invoke": (_BUS, "bus.serve:invoke", "Ask a command about one dispatch: no broker, nothing is kept."),
     "inbox": (_BUS, "bus.inbox:app", "Questions that wait for a person: list, show, answer."),
+    "checkpoint": (
+        _BUS,
+        "bus.checkpoint:app",
+        "Save, find and export checkpoints, and compare their files.",
+    ),
     "tail": (_READ, "read.receipts:tail", "Follow receipts as they come, or read old ones."),
     "signals": (_READ, "read.signals:signals", "Follow what app-servers say, or read what is kept of it."),
     "sessions": (_READ, "read.status:sessions", "List the sessions in the ledger."),

@@ -63,6 +63,8 @@ _NEXT: Final = {
     "no_revision": "`lifebus snapshots ls` lists what is there",
     "manifest_unreadable": "see that the path is right; `lifebus config show --origin` shows where it comes from",
     "manifest_invalid": "correct the manifest; `lifebus validate manifest FILE` checks it",
+    "artifact_mismatch": "write the file, then save a checkpoint that says how it is",
+    "checkpoint_damaged": "save it again, or go on from an older one: `lifebus checkpoint ls`",
     "no_session": "`lifebus sessions` lists the sessions",
     "other_filter": "pass the same filter or none; another filter needs another name",
     "pending": "`lifebus continuation list` shows what waits; `lifebus continuation drop` removes it",

@@ -52,6 +52,8 @@ _BY_CODE: Final = {
     "not_a_socket": ExitCode.CONFIGURATION,
     "already_running": ExitCode.UNAVAILABLE,
     "unreadable": ExitCode.IO,
+    "file_denied": ExitCode.IO,
+    "checkpoint_damaged": ExitCode.IO,
     "ledger_failed": ExitCode.IO,
     "ledger_damaged": ExitCode.IO,
     "row_damaged": ExitCode.IO,

@@ -152,6 +152,9 @@ def check_timestamp(name: str, text: str) -> None:
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError(f"{name}: `{text[:64]}` is no ISO 8601 time") from None
+        time = None
+    # `fromisoformat` takes any character between date and time, and a space before the zone.
+    if time is None or "T" not in text or " " in text:
+        raise ValueError(f"{name}: `{text[:64]}` is no ISO 8601 time")
     if time.tzinfo is None:
         raise ValueError(f"{name}: `{text[:64]}` has no zone; write `Z` or an offset")

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,38 +16,9 @@ from lifebus_transports.workspace.changes import FileChanges
 from lifebus_transports.workspace.paths import unfinished_name
 from lifebus_transports.workspace.workspace import WorkspaceFiles
 from support.effort import effort
+from support.transports.crashing_changes import Counted, Crash
 
 OLD, NEW = "o" * 100_000, "n" * 300_000
-
-
-class Crash(BaseException):
-    """The process is gone: nothing of it runs any more."""
-
-
-class Counted(FileChanges):
-    """Counts the system calls, and ends with the one that has a number: before it, or in the middle of a write."""
-
-    def __init__(self, last: int | None = None, fault: type[BaseException] | OSError = Crash) -> None:
-        self.last = last
-        self.fault = fault
-        self.calls: list[str] = []
-
-    def __getattribute__(self, name: str) -> Any:
-        found = object.__getattribute__(self, name)
-        if name not in vars(FileChanges) or name.startswith("_"):
-            return found
-
-        def call(*arguments: Any) -> Any:
-            self.calls.append(name)
-            if len(self.calls) == self.last:
-                if name == "write":
-                    found(arguments[0], arguments[1][: len(arguments[1]) // 2])
-                raise self.fault
-            if name == "write":  # little at a time, so that there is a middle
-                return found(arguments[0], arguments[1][:65_536])
-            return found(*arguments)
-
-        return call
 
 
 def contents(root: Path) -> dict[str, str]:

@@ -7,7 +7,6 @@ puts on the way afterwards changes nothing.  Both raise the same errors of the s
 import ctypes
 import errno
 import os
-import platform
 import stat
 import struct
 import sys
@@ -95,7 +94,7 @@ def best_opening(root: int) -> OpenDirectory:
 @cache
 def _openat2() -> Callable[..., Any] | None:
     # Python has no name for this call.
-    if sys.platform != "linux" or platform.machine() == "alpha":
+    if sys.platform != "linux" or os.uname().machine == "alpha":
         return None
     call: Callable[..., Any] | None = getattr(ctypes.CDLL(None, use_errno=True), "syscall", None)
     if call is not None:

@@ -1,0 +1,204 @@
+"""`lifebus checkpoint`: checkpoints of a project, saved, found, compared with its files, exported."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+from cyclopts import App, Parameter
+
+from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_choice, parse_session
+from lifebus.cli.connection import on_bus
+from lifebus.cli.documents import DocumentPath, read_document
+from lifebus.cli.errors import refusal_lines
+from lifebus.cli.exit_codes import ExitCode
+from lifebus.cli.terminal import clean, put, put_bytes, put_json, put_table, say
+from lifebus_contract import LifebusError
+
+if TYPE_CHECKING:
+    from lifebus.checkpoints.kinds import CheckpointKind
+    from lifebus.checkpoints.project import ProjectCheckpoints
+    from lifebus.checkpoints.records import Checkpoint, CheckpointInfo
+
+app = App(name="checkpoint")
+
+_RUN: Final = "LIFEBUS_FLOW_RUN"
+"""The variable by which a step knows its run, whose session its checkpoints belong to."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class ProjectOptions:
+    """Whose checkpoints."""
+
+    root: Annotated[Path, Parameter(env_var="LIFEBUS_FLOW_ROOT")] = Path()
+    "The root of the project; the default is this directory, in a step of a flow that of its run."
+    kind: str = "loa.checkpoint"
+    "The kind of checkpoint; the default is loa.checkpoint."
+
+    def opened(self) -> "ProjectCheckpoints":
+        """Return the checkpoints of the project."""
+        from lifebus.checkpoints.project import ProjectCheckpoints  # noqa: PLC0415
+
+        return ProjectCheckpoints(self.found_kind, self.root)
+
+    @property
+    def found_kind(self) -> "CheckpointKind":
+        """The kind that is meant."""
+        return _KINDS[parse_choice("--kind", self.kind, sorted(_KINDS))]()
+
+
+def _loa() -> "CheckpointKind":
+    from lifebus.loa.checkpoint import LOA_CHECKPOINT  # noqa: PLC0415
+
+    return LOA_CHECKPOINT
+
+
+_KINDS: Final[dict[str, "Callable[[], CheckpointKind]"]] = {"loa.checkpoint": _loa}
+_HERE: Final = ProjectOptions()
+
+
+@app.command
+def save(
+    file: DocumentPath = None,
+    /,
+    *,
+    session: str | None = None,
+    project: ProjectOptions = _HERE,
+    connection: ConnectionOptions = DEFAULT_CONNECTION,
+) -> ExitCode:
+    """Save a checkpoint, and print its id once it is durable; its digest goes on record at the broker.
+
+    Its files have to be there as it says. Saved again, the same checkpoint is the same. Without a broker it is saved
+    all the same, and recorded with the next one.
+
+    Args:
+        file: The checkpoint in JSON; without one, or with `-`, it is read from stdin.
+        session: The session that its receipt belongs to: ADAPTER/SESSION; in a step of a flow that of its run.
+        project: Whose checkpoint it is.
+        connection: Where the broker is, and the form of the answer.
+    """
+    body = read_document(file)
+    with project.opened() as checkpoints:
+        info, is_new = checkpoints.save(body, session=_session(session))
+    fault = _record(info, project, connection)
+    if connection.json:
+        put_json({"checkpoint": info, "is_new": is_new, "recorded": fault is None, "why_not": fault and fault.detail})
+    else:
+        put(info.checkpoint_id)
+        if fault is not None:
+            say(f"saved, and not on record yet: {refusal_lines(fault)[0]}", color="yellow")
+    return ExitCode.OK
+
+
+@app.command
+def get(
+    which: str,
+    /,
+    *,
+    run: str | None = None,
+    verify: bool = False,
+    project: ProjectOptions = _HERE,
+    json: bool = False,
+) -> ExitCode:
+    """Print a checkpoint as it was saved, or `null` and exit code 1 where there is none.
+
+    Args:
+        which: Its id, or the name (the phase) whose newest one is wanted.
+        run: Only of this execution.
+        verify: Compare its files with those that are there, name the differences, and exit with 1 if there are any.
+        project: Whose checkpoint it is.
+        json: Print what is known of it and the differences beside it.
+    """
+    with project.opened() as checkpoints:
+        found = checkpoints.get(which, run_id=run)
+        differences = checkpoints.verify(found) if found is not None and verify else ()
+    if json:
+        _put_whole(found, {"differences": differences} if verify else {})
+    else:
+        put_bytes(b"null" if found is None else found.body)
+        for one in differences:
+            say(f"{one.kind.value}: {one.detail}", color="yellow")
+    return ExitCode.NEGATIVE if found is None or differences else ExitCode.OK
+
+
+@app.command(name="ls")
+def list_checkpoints(
+    name: str | None = None, /, *, last: int | None = None, project: ProjectOptions = _HERE, json: bool = False
+) -> ExitCode:
+    """List the checkpoints of a project, the oldest first. Exit code 1 if one of them is damaged.
+
+    Args:
+        name: Only those of this name (phase).
+        last: Only so many, the newest.
+        project: Whose checkpoints.
+        json: Answer in JSON.
+    """
+    with project.opened() as checkpoints:
+        infos, broken = checkpoints.ls(name=name, last=last)
+    if json:
+        put_json({"checkpoints": infos, "damaged": broken})
+    elif infos:
+        put_table(("checkpoint", "name", "run", "created", "bytes"), [_row(one) for one in infos])
+    else:
+        say("there is no checkpoint")
+    for one in broken:
+        say(f"{one} is damaged", color="red")
+    return ExitCode.NEGATIVE if broken else ExitCode.OK
+
+
+@app.command
+def export(which: str | None = None, /, *, project: ProjectOptions = _HERE, json: bool = False) -> ExitCode:
+    """Write a checkpoint into the project, `.loa-checkpoint/PHASE.yaml` for Loa's, and print the path.
+
+    Args:
+        which: Its id, or the name (the phase) whose newest one is meant; without one, the newest of each name.
+        project: Whose checkpoint it is.
+        json: Answer in JSON.
+    """
+    with project.opened() as checkpoints:
+        names = [which] if which is not None else list(dict.fromkeys(one.name for one in checkpoints.ls()[0]))
+        found = [checkpoints.get(one) for one in names]
+        paths = [checkpoints.export(one) for one in found if one is not None]
+    if json:
+        put_json({"exported": paths})
+    for path in () if json else paths:
+        put(clean(path))
+    if paths:
+        return ExitCode.OK
+    say("there is no such checkpoint" if which is not None else "there is no checkpoint")
+    return ExitCode.NEGATIVE
+
+
+def _record(info: "CheckpointInfo", project: ProjectOptions, connection: ConnectionOptions) -> LifebusError | None:
+    """Have the broker record what is not on record yet; return why this one is not, None where it is."""
+    kind = project.found_kind
+    try:
+        faults = on_bus(connection, lambda bus: bus.checkpoints.record_waiting(kind=kind, root=project.root))
+    except LifebusError as fault:
+        return fault
+    return faults.get(info.checkpoint_id)
+
+
+def _session(text: str | None) -> tuple[str, str] | None:
+    if text is not None:
+        return parse_session(text)
+    from lifebus.checkpoints.receipts import ADAPTER_ID  # noqa: PLC0415
+
+    run = os.environ.get(_RUN)
+    return None if not run else (ADAPTER_ID, run)
+
+
+def _put_whole(found: "Checkpoint | None", more: dict[str, object]) -> None:
+    import msgspec  # noqa: PLC0415
+
+    whole = {
+        "info": None if found is None else found.info,
+        "checkpoint": None if found is None else msgspec.Raw(found.body),
+    }
+    put_json(whole | more)
+
+
+def _row(info: "CheckpointInfo") -> tuple[str, ...]:
+    return info.checkpoint_id, info.name, info.run_id, info.created_at, str(info.byte_size)
