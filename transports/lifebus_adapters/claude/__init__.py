@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from lifebus_adapters.claude import assets, hooks, telemetry
+from lifebus_adapters.claude import assets, hooks, one_shot, telemetry
 from lifebus_adapters.harness import Harness
 from lifebus_contract import ConformanceLevel
 
@@ -17,5 +17,6 @@ HARNESS: Final = Harness(
     sources=telemetry.SOURCES,
     overrides=telemetry.OVERRIDES,
     assets=assets.ASSETS,
+    one_shot=one_shot.ONE_SHOT,
 )
 """What is known of Claude Code."""

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from lifebus_adapters.codex import assets, hooks, telemetry, trust
+from lifebus_adapters.codex import assets, hooks, one_shot, telemetry, trust
 from lifebus_adapters.harness import Harness
 from lifebus_contract import ConformanceLevel, IntegrationMode
 
@@ -18,6 +18,7 @@ HARNESS: Final = Harness(
     sources=telemetry.SOURCES,
     overrides=telemetry.OVERRIDES,
     assets=assets.ASSETS,
+    one_shot=one_shot.ONE_SHOT,
     trust=trust.TRUST,
 )
 """What is known of Codex CLI."""
