@@ -20,6 +20,7 @@ from support.broker_process import BrokerProcess, broker_process
 from support.inbox.http_receiver import Post, Receiver, receiving
 from support.inbox.questions import answer, question
 from support.inbox.signatures import is_genuine
+from support.patience import PATIENCE_S
 from support.running import short_directory
 
 PROGRAM = Path(__file__).parents[2] / "support" / "inbox" / "dying_broker.py"
@@ -77,7 +78,7 @@ async def connected(broker: BrokerProcess) -> AsyncIterator[lifebus.Bus]:
 
 
 async def eventually(bus: lifebus.Bus, name: str, is_so: Callable[[QuestionInfo], bool]) -> QuestionInfo:
-    with anyio.fail_after(30):
+    with anyio.fail_after(PATIENCE_S):
         while not is_so(info := await bus.inbox.show(name)):
             await anyio.lowlevel.checkpoint()
         return info
@@ -201,7 +202,7 @@ async def test_who_waits_for_an_answer_waits_over_restarts_of_the_broker(directo
             await broker.kill()
         async with broker_process(directory) as broker, connected(broker) as bus:
             await bus.inbox.give("q_1", answer())
-            with anyio.fail_after(30):
+            with anyio.fail_after(PATIENCE_S):
                 while not settled:
                     await anyio.lowlevel.checkpoint()
     assert settled[0].answer == answer()

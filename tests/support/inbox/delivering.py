@@ -9,7 +9,7 @@ import anyio
 import anyio.to_thread
 
 from lifebus_contract.questions import QuestionInfo
-from lifebus_supervisor.runtime.inbox.channels.channel import Channel, DeliveryFault
+from lifebus_supervisor.runtime.inbox.channels.channel import DeliveryFault, QuestionChannel
 from lifebus_supervisor.runtime.inbox.channels.webhook import WebhookChannel
 from lifebus_supervisor.runtime.inbox.composing import configured
 from lifebus_supervisor.runtime.inbox.deliveries import QuestionDeliveries
@@ -19,6 +19,7 @@ from lifebus_supervisor.runtime.inbox.reminders import ReminderPlan
 from lifebus_supervisor.runtime.inbox.settings import ChannelSettings
 from support.inbox.http_receiver import Post, Receiver
 from support.inbox.questions import AT_MS
+from support.patience import PATIENCE_S
 
 SECRET = "a secret of more than twenty-four characters"
 """What the webhook signs with."""
@@ -60,7 +61,7 @@ class Recording:
 
     async def tried(self, times: int) -> None:
         """Return when it was tried so often."""
-        with anyio.fail_after(20):
+        with anyio.fail_after(PATIENCE_S):
             while self.tries < times:
                 await self._changed.wait()
 
@@ -70,7 +71,10 @@ NEVER = ReminderPlan(first_ms=0, longest_ms=1)
 
 @asynccontextmanager
 async def delivering(
-    inbox: Inbox, clock: Clock, plan: ReminderPlan = NEVER, **channels: Channel | tuple[Channel, dict[str, Any]]
+    inbox: Inbox,
+    clock: Clock,
+    plan: ReminderPlan = NEVER,
+    **channels: QuestionChannel | tuple[QuestionChannel, dict[str, Any]],
 ) -> AsyncIterator[QuestionDeliveries]:
     """Deliver the questions of an inbox by channels."""
     parts = [
@@ -97,7 +101,7 @@ async def until(inbox: Inbox, name: str, is_so: Callable[[QuestionInfo], bool]) 
         changed = anyio.Event()
 
     inbox.observe(observe)
-    with anyio.fail_after(30):
+    with anyio.fail_after(PATIENCE_S):
         while not is_so(info := inbox.require(name)):
             await changed.wait()
         return info

@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from support.patience import PATIENCE_S
+
 
 @dataclass(frozen=True)
 class Post:
@@ -39,7 +41,7 @@ class Receiver:
         """Where it listens."""
         return f"http://127.0.0.1:{self.port}/hook?from=test"
 
-    def next(self, seconds: float = 30) -> Post:
+    def next(self, seconds: float = PATIENCE_S) -> Post:
         """Return the next post, once it has come and was answered."""
         return self._arrived.get(timeout=seconds)
 

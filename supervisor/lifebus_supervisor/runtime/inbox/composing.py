@@ -13,7 +13,7 @@ from anyio.abc import TaskGroup
 
 from lifebus_broker.atomic_files import write_file
 from lifebus_supervisor.runtime.inbox.channels.apprise import AppriseChannel
-from lifebus_supervisor.runtime.inbox.channels.channel import Channel, CommandOnce
+from lifebus_supervisor.runtime.inbox.channels.channel import CommandOnce, QuestionChannel
 from lifebus_supervisor.runtime.inbox.channels.desktop import DesktopChannel
 from lifebus_supervisor.runtime.inbox.channels.question_files import FileChannel
 from lifebus_supervisor.runtime.inbox.channels.replies import ReplyReader
@@ -73,7 +73,7 @@ async def compose_inbox(
     def clock() -> int:
         return time.time_ns() // 1_000_000
 
-    def channel_of(one: ChannelSettings) -> Channel:
+    def channel_of(one: ChannelSettings) -> QuestionChannel:
         match one.kind:
             case "webhook":
                 return WebhookChannel(one, clock, environ)
@@ -102,7 +102,7 @@ async def compose_inbox(
     )
 
 
-def configured(settings: ChannelSettings, channel: Channel) -> ConfiguredChannel:
+def configured(settings: ChannelSettings, channel: QuestionChannel) -> ConfiguredChannel:
     """Return a channel with what its settings say."""
     plan = ChannelPlan(name=settings.name, reminds=settings.remind, takes_end=channel.takes_end)
     return ConfiguredChannel(plan=plan, channel=channel, timeout_s=settings.timeout_ms / 1000)

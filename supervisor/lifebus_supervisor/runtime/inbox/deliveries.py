@@ -13,7 +13,7 @@ import anyio
 import structlog
 
 from lifebus_contract import LifebusError
-from lifebus_supervisor.runtime.inbox.channels.channel import Channel, DeliveryFault
+from lifebus_supervisor.runtime.inbox.channels.channel import DeliveryFault, QuestionChannel
 from lifebus_supervisor.runtime.inbox.due_queue import DueQueue
 from lifebus_supervisor.runtime.inbox.inbox import Inbox
 from lifebus_supervisor.runtime.inbox.messages import QuestionMessage, message_for
@@ -40,7 +40,7 @@ class ConfiguredChannel:
     """A channel with what the configuration says of it; one try takes at most `timeout_s`."""
 
     plan: ChannelPlan
-    channel: Channel
+    channel: QuestionChannel
     timeout_s: float
 
 

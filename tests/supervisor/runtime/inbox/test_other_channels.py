@@ -15,7 +15,7 @@ import anyio
 import pytest
 
 from lifebus_supervisor.runtime.inbox.channels.apprise import AppriseChannel
-from lifebus_supervisor.runtime.inbox.channels.channel import Channel, DeliveryFault
+from lifebus_supervisor.runtime.inbox.channels.channel import DeliveryFault, QuestionChannel
 from lifebus_supervisor.runtime.inbox.channels.desktop import DesktopChannel
 from lifebus_supervisor.runtime.inbox.channels.terminal import TerminalChannel
 from lifebus_supervisor.runtime.inbox.messages import QuestionMessage, message_for
@@ -25,6 +25,7 @@ from lifebus_transports.processes import Commands
 from support.inbox.delivering import next_post
 from support.inbox.http_receiver import receiving
 from support.inbox.questions import question
+from support.patience import PATIENCE_S
 
 FAKE_APPRISE = """
 import json, os, pathlib
@@ -55,7 +56,7 @@ async def commands() -> AsyncIterator[Commands]:
         tasks.cancel_scope.cancel()
 
 
-async def fault_of(channel: Channel, about: QuestionMessage | None = None) -> str:
+async def fault_of(channel: QuestionChannel, about: QuestionMessage | None = None) -> str:
     with pytest.raises(DeliveryFault) as caught:
         await channel.deliver(about or message())
     return caught.value.detail
@@ -152,10 +153,9 @@ async def test_what_is_no_terminal_or_takes_nothing_is_said() -> None:
 
     assert "is no terminal" in await fault_of(at("/dev/null"))
     assert "no terminal can be written to" in await fault_of(at("/dev/pts/does-not-exist"))
-    with terminal() as (_, name), anyio.fail_after(20):
-        # The other end reads nothing: at some point the terminal is full, and nobody waits for it.
-        with pytest.raises(DeliveryFault, match="takes nothing now"):
-            await _fill(at(name))
+    # The other end reads nothing: at some point the terminal is full, and nobody waits for it.
+    with terminal() as (_, name), pytest.raises(DeliveryFault, match="takes nothing now"):
+        await _fill(at(name))
 
 
 async def _fill(channel: TerminalChannel) -> None:
@@ -211,7 +211,7 @@ async def test_apprise_that_hangs_is_ended(fake_apprise: Path) -> None:
     async with commands() as run:
         channel = apprise(fake_apprise, run, "hang://token-in-url", timeout_ms=1_500)
         assert "deadline" in await fault_of(channel)
-        with anyio.fail_after(20):
+        with anyio.fail_after(PATIENCE_S):
             while run.running:
                 await anyio.lowlevel.checkpoint()
 

@@ -34,7 +34,7 @@ class AppriseChannel:
         self._source = SecretSource(settings.url_file, settings.url_variable)
 
     async def deliver(self, message: QuestionMessage) -> None:
-        """Hand the message over (channel.Channel.deliver)."""
+        """Hand the message over (channel.QuestionChannel.deliver)."""
         url = await self._source.read(self._environ)
         if len(url.split()) > 1:
             raise DeliveryFault("a channel has one URL; give each its own channel")

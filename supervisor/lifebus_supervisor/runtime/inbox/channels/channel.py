@@ -19,7 +19,7 @@ class DeliveryFault(Exception):
         self.retry_after_ms = retry_after_ms
 
 
-class Channel(Protocol):
+class QuestionChannel(Protocol):
     """Brings messages to people."""
 
     @property

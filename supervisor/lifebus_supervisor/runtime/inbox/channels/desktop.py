@@ -37,7 +37,7 @@ class DesktopChannel:
         self._settings, self._run, self._environ, self._platform = settings, run, environ, platform
 
     async def deliver(self, message: QuestionMessage) -> None:
-        """Show the message (channel.Channel.deliver)."""
+        """Show the message (channel.QuestionChannel.deliver)."""
         hidden = secrets_in(self._environ)
         title = title_of(message, self._settings.title, hidden)
         body = body_of(message, self._settings.body or _BODY, hidden)

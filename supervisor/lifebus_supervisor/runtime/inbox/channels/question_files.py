@@ -40,7 +40,7 @@ class FileChannel:
         self._folder = folder
 
     async def deliver(self, message: QuestionMessage) -> None:
-        """Write the files (channel.Channel.deliver)."""
+        """Write the files (channel.QuestionChannel.deliver)."""
         await anyio.to_thread.run_sync(self._write, message)
 
     def _write(self, message: QuestionMessage) -> None:

@@ -25,7 +25,7 @@ class TerminalChannel:
         self._settings, self._environ = settings, environ
 
     async def deliver(self, message: QuestionMessage) -> None:
-        """Write the message (channel.Channel.deliver)."""
+        """Write the message (channel.QuestionChannel.deliver)."""
         hidden = secrets_in(self._environ)
         title = title_of(message, self._settings.title, hidden)
         body = body_of(message, self._settings.body, hidden)

@@ -34,7 +34,7 @@ class WebhookChannel:
         self._clock, self._environ = clock, environ
 
     async def deliver(self, message: QuestionMessage) -> None:
-        """Post the message (channel.Channel.deliver)."""
+        """Post the message (channel.QuestionChannel.deliver)."""
         url = self._url or await self._url_source.read(self._environ)
         secret = await self._secret_source.read(self._environ)
         try:
