@@ -254,7 +254,9 @@ COMMANDS = (("info",), ("verify",), ("restore",), ("import",))
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("kind", ["none", "directory", "text", "truncated", "newer", "other", "pipe", "forbidden"])
+@pytest.mark.parametrize(
+    "kind", ["none", "empty", "one byte", "directory", "text", "truncated", "newer", "other", "pipe", "forbidden"]
+)
 def test_whatever_the_file_is_a_command_says_so_in_words(
     shell: Shell, tmp_path: Path, command: tuple[str, ...], kind: str
 ) -> None:
@@ -266,6 +268,8 @@ def test_whatever_the_file_is_a_command_says_so_in_words(
         file.write_text("hello\n" * 2000)
     elif kind == "truncated":
         file.write_bytes(content[: len(content) // 2])
+    elif kind in {"empty", "one byte"}:
+        file.write_bytes(content[: kind == "one byte"])
     elif kind == "pipe":
         os.mkfifo(file)
     elif kind in {"newer", "other"}:

@@ -54,6 +54,8 @@ def restore(settings: Settings, backup: Path, epoch: str) -> Replacement:
         OSError: a file cannot be written; then nothing has changed, or the next start of a broker finishes it.
     """
     regular_file(backup, "backup")
+    # To SQLite an empty file is an empty database, of which `renew` would make an empty ledger.
+    read_info(backup)
     with held_ledger(settings) as path:
 
         def build(unfinished: Path) -> None:
