@@ -1,6 +1,7 @@
 """What a check has: the runtime, the project, and everything that happens in the order in which it is seen."""
 
 import contextlib
+import secrets
 from collections.abc import Sequence
 from typing import Any, Final, TypeVar
 
@@ -27,7 +28,7 @@ from lifebus.loa.protocol import (
 from lifebus.loa.types import CONTRACT, EscalationResponse, ResponseAction
 
 T = TypeVar("T")
-START_S = 20.0
+START_S = 60.0
 """How much longer a runtime may take for its first answer: it may start a whole service."""
 
 _QUIET_S: Final = 0.2
@@ -63,6 +64,8 @@ class Scene:
         self._send, self._receive = anyio.create_memory_object_stream[Moment](_MOMENTS)
         self._runs: list[str] = []
         self._number = 0
+        # A runtime may keep its runs for good, those of an earlier suite too.
+        self._mark = secrets.token_hex(4)
 
     async def begin(self) -> None:
         """Have a runtime that speaks: the one that runs, or a new one.
@@ -100,7 +103,7 @@ class Scene:
     def new_name(self, what: str) -> str:
         """Return a name that was not used before."""
         self._number += 1
-        return f"{what}-{self._number}"
+        return f"{what}-{self._mark}-{self._number}"
 
     def phase(self, name: str, **options: Any) -> Phase:
         """Return a phase whose script waits to be told how to end."""
