@@ -71,8 +71,10 @@ def test_every_line_of_the_sample_session_is_a_line_of_the_protocol() -> None:
 
 
 def test_the_tables_name_what_the_code_takes() -> None:
-    named = set(re.findall(r"^\| `([a-z]+)` \|", TEXT, re.MULTILINE))
-    assert named - set(VERBS) == {"subscribe", "unsubscribe", "read", "write", "exists", "list", "delete"}
+    named = set(re.findall(r"^\| `([a-z]+|checkpoint_[a-z]+)` \|", TEXT, re.MULTILINE))
+    files = {"read", "write", "exists", "list", "delete"}
+    checkpoints = {"checkpoint_save", "checkpoint_get", "checkpoint_list", "checkpoint_export"}
+    assert named - set(VERBS) == {"subscribe", "unsubscribe"} | files | checkpoints
     (keys,) = re.findall(r"`subscribe` \| `\{(.*?)\}`", TEXT)
     assert set(keys.replace("?", "").split(", ")) == set(FollowReceipts.__struct_fields__)
     assert f"{MAX_LINE:,} bytes" in TEXT

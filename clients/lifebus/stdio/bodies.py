@@ -1,4 +1,4 @@
-"""The bodies of the verbs that only `lifebus stdio` has: to follow, to settle, to end; and of files.  Pure."""
+"""The bodies of the verbs that only `lifebus stdio` has: following, settling, files, checkpoints.  Pure."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar
@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar
 from msgspec import Meta
 
 from lifebus._internal.view import Position
+from lifebus.checkpoints.known_kinds import DEFAULT_KIND
 from lifebus_contract import InvalidRequest, validate
 from lifebus_contract.consumers import ConsumerSettings
 from lifebus_contract.fields import Count, Document, Identifier
@@ -122,6 +123,40 @@ class ListFiles(Document, frozen=True, kw_only=True):
     """`list` the names in a directory beneath the root."""
 
     directory: str = "."
+
+
+class CheckpointBody(Document, frozen=True, kw_only=True):
+    """What the bodies about checkpoints share: the kind that is meant."""
+
+    kind: Identifier = DEFAULT_KIND
+
+
+class SaveCheckpoint(CheckpointBody, frozen=True, kw_only=True):
+    """`checkpoint_save`: a checkpoint as JSON, and the session to which its receipt belongs."""
+
+    checkpoint: dict[str, Any]
+    session: tuple[Identifier, Identifier] | None = None
+
+
+class FindCheckpoint(CheckpointBody, frozen=True, kw_only=True):
+    """`checkpoint_get`: `which` is an id, or a name whose newest one is wanted; `verify` compares its files."""
+
+    which: str
+    run_id: str | None = None
+    verify: bool = False
+
+
+class ListCheckpoints(CheckpointBody, frozen=True, kw_only=True):
+    """`checkpoint_list`: those of one name or all; the newest `last`."""
+
+    name: str | None = None
+    last: Annotated[int, Meta(ge=0, le=256)] = 64
+
+
+class ExportCheckpoint(CheckpointBody, frozen=True, kw_only=True):
+    """`checkpoint_export`: `which` is an id, or a name whose newest one is meant."""
+
+    which: str
 
 
 def decode_subscribe(body: dict[str, Any]) -> FollowReceipts | FollowSignals | ConsumeReceipts:

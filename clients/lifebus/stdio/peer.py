@@ -11,6 +11,7 @@ from anyio.abc import TaskGroup
 
 from lifebus._internal.lazy_log import LazyLogger
 from lifebus.stdio.broker_api import BrokerApi
+from lifebus.stdio.checkpoints import RootCheckpoints
 from lifebus.stdio.files import RootFiles
 from lifebus.stdio.lazy_bus import LazyBus
 from lifebus.stdio.messages import (
@@ -30,6 +31,8 @@ from lifebus_transports.framing.lines import LineFramer, Overlong
 from lifebus_transports.messages.verbs import VERBS
 
 _log = LazyLogger("lifebus.stdio")
+
+_Handlers = dict[str, Callable[[LineRequest], Awaitable[None]]]
 
 # Most requests under way; while there are so many, the next one is not read
 _MAX_REQUESTS: Final = 64
@@ -69,7 +72,8 @@ async def serve_peer(
             lasting.start_soon(bus.run)
             lasting.start_soon(lines.run)
             requested = anyio.create_task_group()
-            peer = _Peer(BrokerApi(bus), files, lines, lasting, requested)
+            local = files.handlers() | RootCheckpoints(root, bus, lines).handlers()
+            peer = _Peer(BrokerApi(bus), local, lines, lasting, requested)
             async with requested:
                 with reading:
                     await peer.read(reader)
@@ -84,11 +88,11 @@ async def serve_peer(
 class _Peer:
     """The other end of the lines, with its subscriptions and its registration.
 
-    Verbs of streams and of files have a handler here; every other one is a call.
+    Verbs of streams have a handler here, `local` ones need no broker, and every other one is a call.
     """
 
     def __init__(
-        self, api: BrokerApi, files: RootFiles, lines: LineWriter, lasting: TaskGroup, requested: TaskGroup
+        self, api: BrokerApi, local: _Handlers, lines: LineWriter, lasting: TaskGroup, requested: TaskGroup
     ) -> None:
         self.subscriptions = Subscriptions(api, lines, lasting, requested)
         self.registration = Registration(api, lines, lasting)
@@ -96,7 +100,7 @@ class _Peer:
         self._lines = lines
         self._requested = requested
         self._room = anyio.Semaphore(_MAX_REQUESTS)
-        self._own = {**self.subscriptions.handlers(), **self.registration.handlers(), **files.handlers()}
+        self._own = {**self.subscriptions.handlers(), **self.registration.handlers(), **local}
 
     async def read(self, reader: DescriptorReader) -> None:
         """Take every line; wait where too many requests are under way or the answers are not read."""

@@ -1,7 +1,6 @@
 """`lifebus checkpoint`: checkpoints of a project, saved, found, compared with its files, exported."""
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -23,9 +22,6 @@ if TYPE_CHECKING:
 
 app = App(name="checkpoint")
 
-_RUN: Final = "LIFEBUS_FLOW_RUN"
-"""The variable by which a step knows its run, whose session its checkpoints belong to."""
-
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
@@ -46,16 +42,11 @@ class ProjectOptions:
     @property
     def found_kind(self) -> "CheckpointKind":
         """The kind that is meant."""
-        return _KINDS[parse_choice("--kind", self.kind, sorted(_KINDS))]()
+        from lifebus.checkpoints.known_kinds import KIND_NAMES, find_kind  # noqa: PLC0415
+
+        return find_kind(parse_choice("--kind", self.kind, list(KIND_NAMES)))
 
 
-def _loa() -> "CheckpointKind":
-    from lifebus.loa.checkpoint import LOA_CHECKPOINT  # noqa: PLC0415
-
-    return LOA_CHECKPOINT
-
-
-_KINDS: Final[dict[str, "Callable[[], CheckpointKind]"]] = {"loa.checkpoint": _loa}
 _HERE: Final = ProjectOptions()
 
 
@@ -184,10 +175,9 @@ def _record(info: "CheckpointInfo", project: ProjectOptions, connection: Connect
 def _session(text: str | None) -> tuple[str, str] | None:
     if text is not None:
         return parse_session(text)
-    from lifebus.checkpoints.receipts import ADAPTER_ID  # noqa: PLC0415
+    from lifebus.checkpoints.receipts import session_of_step  # noqa: PLC0415
 
-    run = os.environ.get(_RUN)
-    return None if not run else (ADAPTER_ID, run)
+    return session_of_step(os.environ)
 
 
 def _put_whole(found: "Checkpoint | None", more: dict[str, object]) -> None:
