@@ -1,17 +1,17 @@
 """What the engine of runs needs from its neighbours, named as protocols, and the small values they exchange."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Protocol
 
+import anyio
 from msgspec import Struct
 
 from lifebus_broker.ports import NewRecord
-from lifebus_contract import LifebusError
 from lifebus_contract.questions import Question, QuestionAnswer, QuestionInfo
+from lifebus_contract.runs import RunInfo
+from lifebus_supervisor.runtime.decisions import ObservedEnd
 from lifebus_supervisor.runtime.run_records import RunRecord
-
-Recorded = Callable[["Progress | LifebusError"], None]
-"""Takes what became of records: how the run stands now, or why nothing was written."""
+from lifebus_supervisor.runtime.run_state import RunState
 
 
 class Progress(Struct, frozen=True, kw_only=True):
@@ -27,10 +27,26 @@ class Progress(Struct, frozen=True, kw_only=True):
 
 
 class RunPort(Protocol):
-    """Where an executor records what happens to its run: the table in this process, or a broker by its verbs."""
+    """Where an executor outside of the broker records what happens to its run; the table fulfils it."""
 
-    def record(self, run_id: str, owner: str, after_number: int, records: Sequence[RunRecord], done: Recorded) -> None:
-        """Append records behind number `after_number` in one atomic write; call `done` on the event loop afterwards."""
+    async def claim(self, run_id: str, owner: str, peer: Hashable) -> Progress:
+        """Become the one that runs it; returns all of its records."""
+        ...
+
+    async def record(self, run_id: str, owner: str, after_number: int, records: Sequence[RunRecord]) -> Progress:
+        """Append records behind a number in one atomic write; without records, read what others recorded."""
+        ...
+
+    async def wait(self, run_id: str, after_number: int, wait_s: float) -> RunInfo:
+        """Return how the run stands once there is more than that, after `wait_s` at the latest."""
+        ...
+
+
+class TryRunner(Protocol):
+    """Someone who runs one try of a step."""
+
+    async def run(self, state: RunState, step_id: str, cancelled: anyio.Event) -> ObservedEnd:
+        """Run the try that the state says is running, and return how it ended."""
         ...
 
 
@@ -38,7 +54,7 @@ class Questions(Protocol):
     """The inbox, as runs need it."""
 
     async def ask(self, question: Question, also: Sequence[NewRecord] = ()) -> QuestionInfo:
-        """Make a question durable, with other records in the same append; one that is there stays as it is.
+        """Make a question durable, with other records in the same append.
 
         Raises:
             LifebusError: nothing was written.
@@ -57,18 +73,14 @@ class Questions(Protocol):
         """Take a question back that nobody needs answered any more.
 
         Raises:
-            LifebusError: there is no such question, or nothing was written.
+            LifebusError: there is no such question, it is answered, or nothing was written.
         """
         ...
 
-    def get(self, question_id: str) -> QuestionInfo:
-        """Return a question as it stands.
-
-        Raises:
-            LifebusError: there is none.
-        """
+    def get(self, question_id: str) -> QuestionInfo | None:
+        """Return a question as it stands, None where there is none."""
         ...
 
     def listen(self, listener: Callable[[QuestionInfo], None]) -> None:
-        """Have a function called with each question that was answered or withdrawn, once that is durable."""
+        """Have a function called with each question that was asked or settled, once that is durable."""
         ...

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from lifebus_contract.flows import FlowDefinition, Outcome, StepVerdict
 from lifebus_contract.questions import AnswerAction, QuestionKind
-from lifebus_contract.runs import Artifact, RunStatus
+from lifebus_contract.runs import Artifact, ContextSignals, RunStatus
 
 BROKER: Final = "broker"
 """The owner of a run that the broker runs."""
@@ -48,23 +48,28 @@ class RunDetached(_Record, frozen=True, kw_only=True, tag="detached"):
 
 
 class TryStarted(_Record, frozen=True, kw_only=True, tag="try_started"):
-    """A try is about to begin; durable before its process starts.  `number` counts all tries of the step from 1."""
+    """A try is about to begin; durable before its process starts.  `number` counts all tries of the step from 1.
+
+    `signals` is what the step is told of what is left for it.
+    """
 
     step: str
     number: int
+    signals: ContextSignals | None = None
 
 
 class TryEnded(_Record, frozen=True, kw_only=True, tag="try_ended"):
     """A try has ended, and what follows by the rules of the flow.
 
-    `retry_at_ms` is when the next try of the series is due, None where there is none.  `unknown_code` marks a code that
-    no rule names.  `tail` is the end of what it wrote, redacted; the byte counts are those of its whole output.
+    `verdict` is None where the outcome says nothing about the step.  `retry_at_ms` is when the next try of the series
+    is due, None where there is none.  `unknown_code` marks a code that no rule names.  `tail` is the end of what it
+    wrote, redacted; the byte counts are those of its whole output.
     """
 
     step: str
     number: int
     outcome: Outcome
-    verdict: StepVerdict
+    verdict: StepVerdict | None = None
     label: str | None = None
     unknown_code: bool = False
     retry_at_ms: int | None = None
@@ -91,6 +96,7 @@ class Answered(_Record, frozen=True, kw_only=True, tag="answered"):
 
     step: str | None
     question_id: str
+    question_kind: QuestionKind = QuestionKind.ESCALATION
     action: AnswerAction
     responder: str
     message: str = ""

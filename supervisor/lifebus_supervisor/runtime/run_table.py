@@ -1,35 +1,130 @@
-# ruff: noqa: ARG002
-"""The runs of a broker: submitted, listed, steered; the one place where records of runs are written.
+"""The runs of a broker: submitted, listed, steered.
 
 See docs/flows.md, "States".
 """
 
-from collections.abc import Hashable, Sequence
+import asyncio
+import os
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
 
-from lifebus_contract import InternalError
+import anyio
+import anyio.to_thread
+
+from lifebus_contract import BrokerBusy, InternalError, InvalidRequest, LifebusError, StateConflict
 from lifebus_contract.flows import FlowDefinition
-from lifebus_contract.runs import ContextSignals, CostRecord, CostSummary, LogEvent, RunInfo, RunStatus
+from lifebus_contract.questions import AnswerAction, QuestionAnswer, QuestionInfo
+from lifebus_contract.runs import (
+    ContextSignals,
+    CostRecord,
+    CostSummary,
+    LogEvent,
+    RunInfo,
+    RunStatus,
+    StepStatus,
+)
+from lifebus_supervisor.runtime.live_run import Input, LiveRun, Make
 from lifebus_supervisor.runtime.ports import Progress
-from lifebus_supervisor.runtime.run_records import BROKER, RunRecord
+from lifebus_supervisor.runtime.roots import Roots
+from lifebus_supervisor.runtime.run_engine import RunEngine
+from lifebus_supervisor.runtime.run_info import info_of, status_of
+from lifebus_supervisor.runtime.run_inputs import (
+    aborted,
+    answered,
+    attached,
+    checked,
+    not_retriable,
+    owner_gone,
+    retried,
+)
+from lifebus_supervisor.runtime.run_records import BROKER, RunAttached, RunRecord, RunSubmitted
+from lifebus_supervisor.runtime.run_state import RunState, is_retriable, start_state
+
+RUN: Final = "run_"
+"""What the ids of runs begin with."""
+
+MAX_OPEN: Final = 4_096
+"""Most runs that are not over."""
+
+MAX_OVER: Final = 256
+"""Most runs that are over and still listed; the oldest are forgotten."""
 
 
 class RunTable:
-    """The runs of a broker, by id."""
+    """The runs of a broker, by id.  `make_id` returns a new id with a prefix."""
+
+    def __init__(self, engine: RunEngine, state_dir: Path, make_id: Callable[[str], str]) -> None:
+        self.engine = engine
+        self.on_active: Callable[[bool], None] = lambda _: None
+        self._make_id = make_id
+        self._runs: dict[str, LiveRun] = {}
+        self._roots = Roots(state_dir)
+        self._making: set[str] = set()
+        engine.on_change = self._changed
+        engine.questions.listen(self._on_question)
 
     async def submit(
         self, definition: FlowDefinition, *, run_id: str | None = None, owner: str = BROKER, by: str
     ) -> RunInfo:
         """Begin a run, and return it once it is durable; the same `run_id` with the same definition is the same run.
 
+        Another `owner` than the broker holds the lock of the root already (`root_lock`).
+
         Raises:
             StateConflict: ``root_taken``: another run holds the root; ``run_exists``: the id is another run's.
             LifebusError: it cannot be made durable now.
         """
-        raise _unbuilt("submit")
+        name = run_id or self._make_id(RUN)
+        if (known := self._runs.get(name)) is not None:
+            return _same(known, definition)
+        if name in self._making or len(self._roots) >= MAX_OPEN:
+            raise BrokerBusy("too many runs are open, or this one is being made right now; try again", code="busy")
+        self._making.add(name)
+        try:
+            now_ms = self.engine.clocks.now_ms()
+            first = RunSubmitted(at_ms=now_ms, definition=definition, by=by)
+            run = LiveRun(start_state(name, first), await _real_path(definition.root), unwritten=(first,))
+            await self._roots.hold(run, owner)
+            try:
+                await self._put(run, lambda _, now: (RunAttached(at_ms=now, owner=owner, by=by),))
+            except BaseException:
+                # It may have been written: then it is on record, and the next start goes on with it.
+                if run.unwritten:
+                    self._roots.release(run)
+                else:
+                    self._runs[name] = run
+                raise
+            self._runs[name] = run
+            self.on_active(True)
+        finally:
+            self._making.discard(name)
+        return info_of(run.state)
+
+    def add(self, run: LiveRun) -> None:
+        """Take a run that was read from the journal; one that is not over has its root from here on."""
+        self._runs[run.run_id] = run
+        if run.state.ended is None:
+            self._roots.keep(run)
+            self.on_active(True)
+
+    async def hold(self, run: LiveRun) -> None:
+        """Have the broker hold a run's root.
+
+        Raises:
+            LifebusError: another one does.
+        """
+        await self._roots.hold(run, BROKER)
+
+    def runs(self) -> list[LiveRun]:
+        """Return the runs as they are in memory."""
+        return [*self._runs.values()]
 
     def list(self, status: RunStatus | None = None) -> list[RunInfo]:
         """Return the runs that are known, the newest last; those of one status where one is given."""
-        raise _unbuilt("list")
+        states = sorted((run.state for run in self._runs.values()), key=_by_start)
+        return [info_of(state) for state in states if status is None or status_of(state) is status]
 
     def info(self, run_id: str) -> RunInfo:
         """Return how a run stands.
@@ -37,7 +132,7 @@ class RunTable:
         Raises:
             InvalidRequest: ``no_run``.
         """
-        raise _unbuilt("info")
+        return info_of(self._require(run_id).state)
 
     async def wait(self, run_id: str, after_number: int, wait_s: float) -> RunInfo:
         """Return how a run stands once more than `after_number` records are there, after `wait_s` at the latest.
@@ -45,7 +140,11 @@ class RunTable:
         Raises:
             InvalidRequest: ``no_run``.
         """
-        raise _unbuilt("wait")
+        run = self._require(run_id)
+        with anyio.move_on_after(wait_s):
+            while run.state.number <= after_number:
+                await run.wait()
+        return info_of(run.state)
 
     async def resume(self, run_id: str, by: str) -> RunInfo:
         """Have the broker go on with a run whose owner is gone; one that goes on already stays as it is.
@@ -54,7 +153,12 @@ class RunTable:
             InvalidRequest: ``no_run``.
             StateConflict: ``run_over``; ``root_taken``: its owner is still there, or another run holds the root.
         """
-        raise _unbuilt("resume")
+        run = self._require_open(run_id)
+        if run.is_ours:
+            return info_of(run.state)
+        await self._roots.hold(run, BROKER)
+        await self._put(run, partial(attached, BROKER, by))
+        return info_of(run.state)
 
     async def abort(self, run_id: str, by: str, reason: str = "") -> RunInfo:
         """End a run: what runs is stopped, open questions are withdrawn.  Returns when the request is durable.
@@ -63,7 +167,10 @@ class RunTable:
             InvalidRequest: ``no_run``.
             StateConflict: ``run_over``.
         """
-        raise _unbuilt("abort")
+        run = self._require_open(run_id)
+
+        await self._put(run, partial(aborted, by, reason))
+        return info_of(run.state)
 
     async def retry(self, run_id: str, step_id: str, by: str) -> RunInfo:
         """Have a step tried again with a fresh series; an open question about it is answered with that.
@@ -72,9 +179,26 @@ class RunTable:
             InvalidRequest: ``no_run``, ``no_step``.
             StateConflict: ``not_retriable``: the step is neither failed, nor asking, nor backing off.
         """
-        raise _unbuilt("retry")
+        run = self._require(run_id)
+        step = run.state.steps.get(step_id)
+        if step is None:
+            raise InvalidRequest(f"the run has no step `{step_id[:64]}`", code="no_step")
+        if step.status is StepStatus.ASKING and step.question_id is not None:
+            now_ms = self.engine.clocks.now_ms()
+            answer = QuestionAnswer(action=AnswerAction.RETRY, responder=by, responded_at_ms=now_ms, channel="flow")
+            await self.engine.questions.answer(step.question_id, answer)
+            await self._put(run, lambda _, __: ())  # behind the answer, which is recorded first
+            return info_of(run.state)
+        if not is_retriable(run.state, step):
+            raise not_retriable(step_id, step.status)
+        if run.state.ended is not None:
+            await self._roots.hold(run, BROKER)
 
-    async def claim(self, run_id: str, owner: str, peer: Hashable) -> Progress:
+        await self._put(run, partial(retried, step_id, by))
+        self.on_active(True)
+        return info_of(run.state)
+
+    async def claim(self, run_id: str, owner: str, peer: Hashable) -> Progress:  # noqa: ARG002  kept for access rules
         """Make a client the one that runs it; returns all records of the run.
 
         The client holds the lock of the root (`root_lock`) before it asks.
@@ -83,16 +207,41 @@ class RunTable:
             InvalidRequest: ``no_run``.
             StateConflict: ``run_over``; ``root_taken``: somebody else runs it.
         """
-        raise _unbuilt("claim")
+        run = self._require_open(run_id)
+        if run.state.is_attached and run.state.owner != owner:
+            raise StateConflict(f"`{run.state.owner}` runs it", code="root_taken")
+        await self._roots.hold(run, owner)
+
+        await self._put(run, partial(attached, owner, owner))
+        records = await self.engine.journal.read(run_id)
+        return Progress(number=len(records), appended=True, records=tuple(records))
 
     async def record(self, run_id: str, owner: str, after_number: int, records: Sequence[RunRecord]) -> Progress:
         """Record what happened in a run that a client executes; without records, read what others recorded.
 
+        A question ends an append: records behind one in the same call are refused.
+
         Raises:
-            InvalidRequest: ``no_run``.
+            InvalidRequest: ``no_run``; ``unrecordable``: a record cannot follow those before it.
             StateConflict: ``not_owner``: another one runs it by now.
         """
-        raise _unbuilt("record")
+        run = self._require(run_id)
+        stale = False
+
+        def make(state: RunState, now_ms: int) -> Sequence[RunRecord]:  # noqa: ARG001  the client's own times hold
+            nonlocal stale
+            if state.owner != owner or not state.is_attached:
+                raise StateConflict(f"`{owner[:64]}` does not run it any more", code="not_owner")
+            stale = state.number != after_number
+            return () if stale else checked(state, records)
+
+        if records:
+            await self._put(run, make)
+        else:
+            stale = run.state.number != after_number
+        missed = await self.engine.journal.read(run_id, after_number) if stale else []
+        number = after_number + len(missed) if stale else after_number + len(records)
+        return Progress(number=number, appended=not stale, records=tuple(missed))
 
     def signals(self, run_id: str, step_id: str) -> ContextSignals:
         """Return what is left for a step.
@@ -100,16 +249,92 @@ class RunTable:
         Raises:
             InvalidRequest: ``no_run``, ``no_step``.
         """
-        raise _unbuilt("signals")
+        raise _unbuilt("signals", run_id, step_id)
 
     async def log(self, event: LogEvent) -> None:
         """Keep a structured log event of a run."""
-        raise _unbuilt("log")
+        raise _unbuilt("log", event)
 
     async def cost(self, record: CostRecord) -> CostSummary:
         """Count what calls to a model cost; the same key counts once."""
-        raise _unbuilt("cost")
+        raise _unbuilt("cost", record)
+
+    async def check_owners(self) -> None:
+        """Take note of clients that ran a run and are gone: the lock of the root is free."""
+        for run in self.runs():
+            if not run.state.is_attached or run.is_ours:
+                continue
+            if not await self._roots.is_locked(run):
+                self.engine.put(run, Input(partial(owner_gone, run.state.owner)))
+
+    @property
+    def has_foreign(self) -> bool:
+        """Whether a client runs some run."""
+        return any(run.state.is_attached and not run.is_ours for run in self._runs.values())
+
+    async def _put(self, run: LiveRun, make: Make) -> None:
+        """Have something recorded, and return once it is durable.
+
+        Raises:
+            LifebusError: it was not recorded.
+        """
+        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def settle(fault: LifebusError | None) -> None:
+            if answer.done():  # the caller was cancelled
+                return
+            if fault is None:
+                answer.set_result(None)
+            else:
+                answer.set_exception(fault)
+
+        self.engine.put(run, Input(make, settle))
+        await answer
+
+    def _changed(self, run: LiveRun) -> None:
+        if run.state.ended is not None:
+            self._roots.release(run)
+            self.on_active(len(self._roots) > 0)
+            self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        over = [run for run in self._runs.values() if run.state.ended is not None]
+        for run in sorted(over, key=lambda run: run.state.ended_at_ms or 0)[: max(0, len(over) - MAX_OVER)]:
+            del self._runs[run.run_id]
+            self.engine.forget(run)
+
+    def _on_question(self, info: QuestionInfo) -> None:
+        """Take a settled question."""
+        run = self._runs.get(info.question.run_id or "")
+        if run is not None and info.answer is not None:
+            self.engine.put(run, Input(partial(answered, info)))
+
+    def _require(self, run_id: str) -> LiveRun:
+        run = self._runs.get(run_id)
+        if run is None:
+            raise InvalidRequest(f"there is no run `{run_id[:64]}`; `lifebus flow ls` lists them", code="no_run")
+        return run
+
+    def _require_open(self, run_id: str) -> LiveRun:
+        run = self._require(run_id)
+        if run.state.ended is not None:
+            raise StateConflict(f"run `{run_id[:64]}` is {run.state.ended.value}", code="run_over")
+        return run
 
 
-def _unbuilt(what: str) -> InternalError:
+def _same(run: LiveRun, definition: FlowDefinition) -> RunInfo:
+    if run.state.definition != definition:
+        raise StateConflict(f"`{run.run_id[:64]}` is the id of another run", code="run_exists")
+    return info_of(run.state)
+
+
+def _by_start(state: RunState) -> tuple[int, str]:
+    return state.started_at_ms, state.run_id
+
+
+async def _real_path(root: str) -> str:
+    return await anyio.to_thread.run_sync(os.path.realpath, root)
+
+
+def _unbuilt(what: str, *_: object) -> InternalError:
     return InternalError(f"runs: `{what}` is not built in this version yet")

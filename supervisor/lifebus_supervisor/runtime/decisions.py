@@ -1,0 +1,212 @@
+"""What follows from how a run stands.  Pure.
+
+The owner of a run decides again after every record; a decision that was not carried out is made again after a restart,
+because it depends on records alone.
+"""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from lifebus_contract.flows import FlowDefinition, Outcome, OutcomeKind, StepDefinition, StepVerdict
+from lifebus_contract.questions import QuestionKind
+from lifebus_contract.runs import Artifact, ContextSignals, RunStatus, StepStatus
+from lifebus_supervisor.runtime.outcomes import judge
+from lifebus_supervisor.runtime.retry_pause import pause_ms
+from lifebus_supervisor.runtime.run_names import APPROVAL_SERIES, question_id
+from lifebus_supervisor.runtime.run_records import (
+    Asked,
+    RunAttached,
+    RunDetached,
+    RunEnded,
+    RunRecord,
+    TryEnded,
+    TryStarted,
+)
+from lifebus_supervisor.runtime.run_state import RunState, StepState, apply
+
+
+class Decisions(Struct, frozen=True, kw_only=True):
+    """What is to be done now: records to be made durable, then acted on; tries to be stopped; when to decide again.
+
+    `due_at_ms` is when the next pause is over, None where nothing backs off.
+    """
+
+    records: tuple[RunRecord, ...] = ()
+    stops: tuple[str, ...] = ()
+    due_at_ms: int | None = None
+
+    @property
+    def acts(self) -> bool:
+        """Whether anything is to be recorded."""
+        return bool(self.records)
+
+
+class ObservedEnd(Struct, frozen=True, kw_only=True):
+    """How a try was seen to end; the same fields as in `TryEnded`, before the rules of the flow are applied."""
+
+    outcome: Outcome
+    duration_ms: int = 0
+    stdout_bytes: int = 0
+    stderr_bytes: int = 0
+    left_processes: int = 0
+    tail: str = ""
+    artifacts: tuple[Artifact, ...] = ()
+    session: tuple[str, str] | None = None
+
+
+def decide(state: RunState, now_ms: int) -> Decisions:
+    """Return what follows from how a run stands."""
+    if state.ended is not None or not state.is_attached:
+        return Decisions()
+    steps = state.steps
+    running = tuple(name for name, step in steps.items() if step.status is StepStatus.RUNNING)
+    if (end := _end_of(state, now_ms)) is not None:
+        # What still runs is stopped first: its end is recorded before the run's.
+        return Decisions(stops=running) if running else Decisions(records=(end,))
+    asked = tuple(_wanted(state, name, step, now_ms) for name, step in steps.items() if step.want is not None)
+    if state.question_id is not None:
+        return Decisions(records=asked)
+    due = [step.retry_at_ms for step in steps.values() if step.retry_at_ms is not None and step.retry_at_ms > now_ms]
+    begun = _beginnings(state, now_ms)
+    return Decisions(records=(*asked, *begun), due_at_ms=min(due, default=None))
+
+
+def _end_of(state: RunState, now_ms: int) -> RunEnded | None:
+    if state.aborting is not None:
+        return RunEnded(at_ms=now_ms, status=RunStatus.ABORTED, reason=state.aborting)
+    if state.failing is not None:
+        return RunEnded(at_ms=now_ms, status=RunStatus.FAILED, reason=state.failing)
+    if all(step.status.is_over for step in state.steps.values()):
+        return RunEnded(at_ms=now_ms, status=RunStatus.COMPLETED)
+    return None
+
+
+def _wanted(state: RunState, name: str, step: StepState, now_ms: int) -> Asked:
+    want = step.want
+    kind, reason = (QuestionKind.ESCALATION, "") if want is None else (want.kind, want.reason)
+    return Asked(
+        at_ms=now_ms,
+        step=name,
+        question_id=question_id(state.run_id, name, step.series),
+        question_kind=kind,
+        reason=reason,
+    )
+
+
+def _beginnings(state: RunState, now_ms: int) -> Sequence[RunRecord]:
+    """Return the tries that may begin, and the questions that come before a first try, in the order of the flow."""
+    found: list[RunRecord] = []
+    places = state.definition.max_parallel - sum(step.is_begun for step in state.steps.values())
+    for name, step in state.steps.items():
+        if step.status is StepStatus.BACKING_OFF:
+            # It has its place: a step that failed once is not overtaken.
+            if step.retry_at_ms is not None and step.retry_at_ms <= now_ms:
+                found.append(_next_try(name, step, now_ms))
+            continue
+        if step.status is not StepStatus.PENDING or not _is_ready(state, step):
+            continue
+        if not step.is_begun:
+            if places <= 0:
+                continue
+            places -= 1
+        found.append(_beginning(state, name, step, now_ms))
+    return found
+
+
+def _is_ready(state: RunState, step: StepState) -> bool:
+    return all(state.steps[name].status.is_over for name in step.definition.needs)
+
+
+def _beginning(state: RunState, name: str, step: StepState, now_ms: int) -> RunRecord:
+    if step.definition.approval is None or step.approved:
+        return _next_try(name, step, now_ms)
+    return Asked(
+        at_ms=now_ms,
+        step=name,
+        question_id=question_id(state.run_id, name, APPROVAL_SERIES),
+        question_kind=QuestionKind.APPROVAL,
+        reason=step.definition.approval,
+    )
+
+
+def _next_try(name: str, step: StepState, now_ms: int) -> TryStarted:
+    signals = ContextSignals(
+        time_remaining_ms=step.definition.time_limit_ms,
+        retry_count=step.retry,
+        max_retries=step.definition.max_retries,
+    )
+    return TryStarted(at_ms=now_ms, step=name, number=step.number + 1, signals=signals)
+
+
+def end_of_try(state: RunState, name: str, seen: ObservedEnd, *, now_ms: int, fraction: float) -> TryEnded:
+    """Return the record of a try's end: what follows by the rules, and when it is tried again.
+
+    `fraction`, from 0 to 1, is the drawn part of the jitter.  After the last failure there is no pause.
+    """
+    step = state.steps[name]
+    judgement = judge(seen.outcome, step.definition, state.definition)
+    return TryEnded(
+        at_ms=now_ms,
+        step=name,
+        number=step.number,
+        outcome=seen.outcome,
+        verdict=judgement.verdict,
+        label=judgement.label,
+        unknown_code=judgement.unknown_code,
+        retry_at_ms=_retry_at(step, judgement.verdict, now_ms, fraction),
+        duration_ms=seen.duration_ms,
+        stdout_bytes=seen.stdout_bytes,
+        stderr_bytes=seen.stderr_bytes,
+        left_processes=seen.left_processes,
+        tail=seen.tail,
+        artifacts=seen.artifacts,
+        session=seen.session,
+    )
+
+
+def is_proceeding(outcome: Outcome, step: StepDefinition, flow: FlowDefinition) -> bool:
+    """Whether a try with this outcome has done its step, if what it was to leave is there."""
+    return judge(outcome, step, flow).verdict is StepVerdict.PROCEED
+
+
+def _retry_at(step: StepState, verdict: StepVerdict | None, now_ms: int, fraction: float) -> int | None:
+    definition = step.definition
+    if verdict is not StepVerdict.RETRY or step.retry >= definition.max_retries:
+        return None
+    return now_ms + pause_ms(definition.pause, step.retry, fraction)
+
+
+def carry_on(state: RunState, now_ms: int) -> tuple[list[RunRecord], RunState]:
+    """Return the records that follow from a state, up to the first question, and the state after them.
+
+    A question ends an append, because the inbox writes it together with the question.
+    """
+    records: list[RunRecord] = []
+    while (found := decide(state, now_ms)).acts:
+        for record in found.records:
+            state = apply(state, record)
+            records.append(record)
+            if isinstance(record, Asked):
+                return records, state
+    return records, state
+
+
+def attach(state: RunState, owner: str, by: str, now_ms: int) -> list[RunRecord]:
+    """Return the records with which an owner takes a run over: what ran under another one was interrupted."""
+    return [*interrupt(state, now_ms), RunAttached(at_ms=now_ms, owner=owner, by=by)]
+
+
+def detach(state: RunState, reason: str, now_ms: int) -> list[RunRecord]:
+    """Return the records of a run whose owner is gone."""
+    return [*interrupt(state, now_ms), RunDetached(at_ms=now_ms, reason=reason)]
+
+
+def interrupt(state: RunState, now_ms: int) -> list[RunRecord]:
+    """Return the ends of the tries that nobody saw the end of."""
+    seen = ObservedEnd(outcome=Outcome(kind=OutcomeKind.INTERRUPTED))
+    return [
+        end_of_try(state, name, seen, now_ms=now_ms, fraction=0.0)
+        for name, step in state.steps.items()
+        if step.status is StepStatus.RUNNING
+    ]

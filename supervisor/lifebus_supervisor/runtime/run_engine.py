@@ -1,0 +1,307 @@
+"""What makes runs go on: whatever comes in is recorded with all that follows from it, then acted on.
+
+There is no task for a run, only for each try that runs: a waiting run costs memory and nothing else.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup
+from msgspec import Struct
+
+from lifebus_broker.ledger.records import error_of
+from lifebus_broker.ports import Record, Refusal
+from lifebus_contract import LifebusError
+from lifebus_contract.flows import Outcome, OutcomeKind
+from lifebus_contract.runs import StepStatus
+from lifebus_supervisor.runtime.decisions import ObservedEnd, carry_on, decide, end_of_try
+from lifebus_supervisor.runtime.due_times import DueTimes
+from lifebus_supervisor.runtime.live_run import Input, LiveRun
+from lifebus_supervisor.runtime.ports import Questions, TryRunner
+from lifebus_supervisor.runtime.receipt_emitter import MAX_WAITING, ReceiptEmitter, RunReceipts
+from lifebus_supervisor.runtime.receipts import emissions_of
+from lifebus_supervisor.runtime.run_journal import RunJournal, new_records
+from lifebus_supervisor.runtime.run_questions import question_of
+from lifebus_supervisor.runtime.run_records import (
+    BROKER,
+    Answered,
+    Asked,
+    ReceiptsEmitted,
+    RetryRequested,
+    RunEnded,
+    RunRecord,
+    TryStarted,
+)
+from lifebus_supervisor.runtime.run_state import RunState, apply
+
+_AGAIN_S: Final = 1.0
+"""After so many seconds what could not be written is tried again."""
+
+_EMITTED_EVERY: Final = 64
+"""After so many records it is noted up to which one the receipts are durable."""
+
+_log = structlog.get_logger("lifebus.runtime")
+
+
+class Clocks(Struct, frozen=True):
+    """What the engine may not decide by itself: the time in milliseconds since the epoch, and the drawn jitter."""
+
+    now_ms: Callable[[], int]
+    draw: Callable[[], float]
+
+
+class _Batch(Struct, frozen=True, kw_only=True):
+    """What is written in one append: records, the state after each of them, and the inputs that they came from."""
+
+    records: Sequence[RunRecord]
+    states: Sequence[RunState]
+    inputs: Sequence[Input]
+
+
+class RunEngine:
+    """Records and acts.  `tasks` owns the tries; `on_change` is called with a run after each durable change."""
+
+    def __init__(  # noqa: PLR0917  all that it acts on
+        self,
+        journal: RunJournal,
+        questions: Questions,
+        runner: TryRunner,
+        emitter: ReceiptEmitter,
+        clocks: Clocks,
+        tasks: TaskGroup,
+    ) -> None:
+        self.journal = journal
+        self.questions = questions
+        self.clocks = clocks
+        self.is_stopping = False
+        self.on_change: Callable[[LiveRun], None] = lambda _: None
+        self._runner = runner
+        self._emitter = emitter
+        self._tasks = tasks
+        self._due = DueTimes(self.advance)
+
+    def put(self, run: LiveRun, given: Input) -> None:
+        """Take something that came in for a run; returns at once."""
+        run.inputs.append(given)
+        self.advance(run)
+
+    def prepare(self, run: LiveRun) -> None:
+        """Have the receipts of a run emitted behind those that are durable already."""
+        run.receipts = RunReceipts(self._emitter, run.state.emitted, partial(self._receipts_emitted, run))
+
+    def advance(self, run: LiveRun) -> None:
+        """Record what has come in and what follows from it, unless something is being written; returns at once."""
+        if run.is_writing:
+            return
+        batch = self._next_batch(run, self.clocks.now_ms())
+        if not batch.records:
+            self._settle(batch.inputs, None)
+            self._look_again(run)
+            return
+        run.is_writing = True
+        last = batch.records[-1]
+        if isinstance(last, Asked):
+            self._tasks.start_soon(self._ask, run, batch, last)
+        else:
+            self._append(run, batch)
+
+    def stop(self) -> None:
+        """Begin nothing any more; what runs is ended by the task group."""
+        self.is_stopping = True
+        self._due.close()
+
+    def _next_batch(self, run: LiveRun, now_ms: int) -> _Batch:
+        records: list[RunRecord] = [*run.unwritten]
+        states: list[RunState] = [run.state for _ in records]
+        taken: list[Input] = []
+        while run.inputs and not (records and isinstance(records[-1], Asked)):
+            given = run.inputs.pop(0)
+            state = states[-1] if states else run.state
+            try:
+                made = given.make(state, now_ms)
+                after = _states_after(state, made)
+            except LifebusError as fault:
+                self._settle([given], fault)
+                continue
+            records += made
+            states += after
+            taken.append(given)
+        self._add_consequences(run, records, states, now_ms)
+        receipts = run.receipts
+        if records and receipts is not None and receipts.emitted - run.state.emitted >= _EMITTED_EVERY:
+            self._add(ReceiptsEmitted(at_ms=now_ms, through=receipts.emitted), records, states, run.state)
+        return _Batch(records=records, states=states, inputs=taken)
+
+    def _add_consequences(self, run: LiveRun, records: list[RunRecord], states: list[RunState], now_ms: int) -> None:
+        """Add what follows, where the broker runs it: another owner decides by itself."""
+        state = states[-1] if states else run.state
+        is_ours = state.is_attached and state.owner == BROKER
+        is_full = run.receipts is not None and run.receipts.waiting >= MAX_WAITING
+        if is_ours and not is_full and not self.is_stopping and not (records and isinstance(records[-1], Asked)):
+            following, _ = carry_on(state, now_ms)
+            states += _states_after(state, following)
+            records += following
+
+    @staticmethod
+    def _add(record: RunRecord, records: list[RunRecord], states: list[RunState], before: RunState) -> None:
+        """Add a record before a question, which has to be the last one."""
+        at = len(records) - 1 if isinstance(records[-1], Asked) else len(records)
+        rest = records[at:]
+        del records[at:], states[at:]
+        records.append(record)
+        states.append(apply(states[-1] if states else before, record))
+        states += _states_after(states[-1], rest)
+        records += rest
+
+    async def _ask(self, run: LiveRun, batch: _Batch, asked: Asked) -> None:
+        """Write a question and the records in one append; one that is there already was written without them."""
+        if self.questions.get(asked.question_id) is not None:
+            self._append(run, batch)
+            return
+        question = question_of(batch.states[-1], asked)
+        try:
+            await self.questions.ask(question, new_records(run.run_id, batch.records))
+        except LifebusError as fault:
+            self._failed(run, batch, fault)
+            return
+        self._committed(run, batch)
+
+    def _append(self, run: LiveRun, batch: _Batch) -> None:
+        refusal = self.journal.append(run.run_id, batch.records, partial(self._written, run, batch))
+        if refusal is not None:
+            self._failed(run, batch, error_of(refusal))
+
+    def _written(self, run: LiveRun, batch: _Batch, result: list[Record] | Refusal) -> None:
+        if isinstance(result, Refusal):
+            self._failed(run, batch, error_of(result))
+        else:
+            self._committed(run, batch)
+
+    def _failed(self, run: LiveRun, batch: _Batch, fault: LifebusError) -> None:
+        """Nothing was written: whoever waits is told, and what is a fact is written later."""
+        run.is_writing = False
+        run.inputs[:0] = [one for one in batch.inputs if one.settle is None]
+        self._settle([one for one in batch.inputs if one.settle is not None], fault)
+        if fault.code != "closed":
+            _log.warning("run_not_recorded", run_id=run.run_id, code=fault.code, detail=fault.detail)
+            self._due.set(run, _AGAIN_S)
+
+    def _committed(self, run: LiveRun, batch: _Batch) -> None:
+        before = run.state
+        run.is_writing, run.unwritten, run.state = False, (), batch.states[-1]
+        if run.receipts is None:
+            self.prepare(run)
+        receipts = run.receipts
+        for record, state in zip(batch.records, batch.states, strict=True):
+            if receipts is not None and not isinstance(record, ReceiptsEmitted):
+                receipts.add(state.number, emissions_of(state, record))
+        self._begin(run, batch.records)
+        self._withdraw(before, run.state, batch.records)
+        self._settle(batch.inputs, None)
+        run.notify()
+        self.on_change(run)
+        if run.inputs or run.is_ours:
+            self.advance(run)
+
+    def _begin(self, run: LiveRun, records: Sequence[RunRecord]) -> None:
+        """Begin the tries that are durable now."""
+        for record in records:
+            if isinstance(record, TryStarted) and run.is_ours:
+                cancelled = run.tries[record.step] = anyio.Event()
+                self._tasks.start_soon(self._run_try, run, record.step, record.number, cancelled)
+
+    def _look_again(self, run: LiveRun) -> None:
+        """Stop what is to be stopped, and decide again when the next pause is over."""
+        if not run.is_ours:
+            self._due.set(run, None)
+            return
+        now_ms = self.clocks.now_ms()
+        found = decide(run.state, now_ms)
+        for step in found.stops:
+            if step in run.tries:
+                run.tries[step].set()
+        self._due.set(run, None if found.due_at_ms is None else (found.due_at_ms - now_ms) / 1000)
+
+    async def _run_try(self, run: LiveRun, step: str, number: int, cancelled: anyio.Event) -> None:
+        try:
+            seen = await self._runner.run(run.state, step, cancelled)
+        except Exception as fault:  # noqa: BLE001  a defect of ours costs this try, and is asked about if it stays
+            _log.exception("try_failed", run_id=run.run_id, step=step)
+            seen = ObservedEnd(outcome=Outcome(kind=OutcomeKind.INTERRUPTED, detail=type(fault).__name__))
+        run.tries.pop(step, None)
+        self.put(run, Input(partial(self._end, step, number, seen)))
+
+    def _end(self, step: str, number: int, seen: ObservedEnd, state: RunState, now_ms: int) -> Sequence[RunRecord]:
+        known = state.steps[step]
+        if known.status is not StepStatus.RUNNING or known.number != number:
+            return ()
+        return (end_of_try(state, step, seen, now_ms=now_ms, fraction=self.clocks.draw()),)
+
+    def _withdraw(self, before: RunState, after: RunState, records: Sequence[RunRecord]) -> None:
+        """Take back the questions that nobody has to answer any more."""
+        if not any(isinstance(one, RunEnded | RetryRequested) for one in records):
+            return
+        answered = {one.question_id for one in records if isinstance(one, Answered)}
+        for name in open_questions(before) - open_questions(after) - answered:
+            self._tasks.start_soon(self.take_back, name)
+
+    async def take_back(self, question_id: str) -> None:
+        """Withdraw a question; one that was answered in this moment stays answered."""
+        try:
+            await self.questions.withdraw(question_id)
+        except LifebusError as fault:
+            _log.info("question_not_withdrawn", question_id=question_id, code=fault.code)
+
+    def forget(self, run: LiveRun) -> None:
+        """Drop the records of a run that is over; nothing of it is known any more."""
+        self._tasks.start_soon(self._forget, run)
+
+    async def _forget(self, run: LiveRun) -> None:
+        try:
+            await self.journal.forget(run.run_id, run.state.number)
+        except LifebusError as fault:
+            _log.warning("run_not_forgotten", run_id=run.run_id, code=fault.code)
+
+    def _receipts_emitted(self, run: LiveRun) -> None:
+        receipts = run.receipts
+        if receipts is None or receipts.waiting >= MAX_WAITING:
+            return
+        if not receipts.waiting and not run.tries and receipts.emitted > run.state.emitted:
+            # Nothing else will be written soon: the next start does not have to emit them again.
+            self.put(run, Input(partial(_note_emitted, receipts.emitted)))
+        elif run.is_ours and not run.is_writing and decide(run.state, self.clocks.now_ms()).acts:
+            self.advance(run)
+
+    @staticmethod
+    def _settle(inputs: Sequence[Input], fault: LifebusError | None) -> None:
+        for one in inputs:
+            if one.settle is not None:
+                one.settle(fault)
+
+
+def open_questions(state: RunState) -> set[str]:
+    """Return the questions that are open by a run's own records."""
+    found = {step.question_id for step in state.steps.values() if step.question_id is not None}
+    return found | ({state.question_id} if state.question_id is not None else set())
+
+
+def _states_after(state: RunState, records: Sequence[RunRecord]) -> list[RunState]:
+    """Return the state after each record.
+
+    Raises:
+        Contradiction: a record cannot follow.
+    """
+    states: list[RunState] = []
+    for record in records:
+        state = apply(state, record)
+        states.append(state)
+    return states
+
+
+def _note_emitted(through: int, state: RunState, now_ms: int) -> Sequence[RunRecord]:
+    if through <= state.emitted:
+        return ()
+    return (ReceiptsEmitted(at_ms=now_ms, through=through),)

@@ -1,0 +1,34 @@
+"""What things of a run are called elsewhere: questions in the inbox, frames on the bus.  Pure.
+
+The names are derived, never drawn: who does the same again after a crash finds what is there already.
+"""
+
+from hashlib import sha256
+from typing import Final
+
+QUESTION: Final = "q_"
+"""What the ids of questions begin with."""
+
+APPROVAL_SERIES: Final = 0
+"""Stands for the number of the series in the question that comes before the first try."""
+
+_LONGEST: Final = 256
+"""Most characters of an identifier of the contract."""
+
+
+def question_id(run_id: str, step_id: str | None, series: int) -> str:
+    """Return the id of the question about a series of tries; without a step, of one about the run."""
+    return _fitting(f"{QUESTION}{run_id}_{step_id or '*'}_{series}")
+
+
+def frame_id(step_id: str, number: int) -> str:
+    """Return the frame that a try is on the bus."""
+    return _fitting(f"{step_id}#{number}")
+
+
+def _fitting(name: str) -> str:
+    """Return a name, cut with a digest of the whole in place of the rest where it is too long."""
+    if len(name) <= _LONGEST:
+        return name
+    digest = sha256(name.encode()).hexdigest()[:32]
+    return f"{name[: _LONGEST - len(digest) - 1]}~{digest}"

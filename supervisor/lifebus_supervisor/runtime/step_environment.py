@@ -1,0 +1,48 @@
+"""The environment of a try: what the flow passes on and sets, and what the try is told.  Pure."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from lifebus_contract import encode_json
+from lifebus_supervisor.runtime.run_state import RunState
+
+ALWAYS: Final = ("PATH", "HOME", "LANG", "LC_*", "TZ", "TMPDIR", "USER", "LOGNAME", "SHELL")
+"""Variables that every step has, where whoever runs it has them."""
+
+PREFIX: Final = "LIFEBUS_FLOW_"
+"""What the variables begin with that tell a try about itself."""
+
+
+def step_environment(state: RunState, step_id: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return all variables of the try that runs.
+
+    Values that a person gave with an answer are in ``LIFEBUS_FLOW_VALUES`` as one JSON object; one whose name is that
+    of a variable that the step sets replaces it.
+    """
+    step = state.steps[step_id]
+    definition, given = step.definition, step.modifications
+    patterns = (*ALWAYS, *definition.passing)
+    passed = {name: value for name, value in environ.items() if any(_fits(name, one) for one in patterns)}
+    own = {name: _text(given[name]) if name in given else value for name, value in definition.setting.items()}
+    said = {
+        "RUN": state.run_id,
+        "NAME": state.definition.name,
+        "ROOT": state.definition.root,
+        "STEP": step_id,
+        "TRY": str(step.number),
+        "RETRY_COUNT": str(step.retry),
+        "MAX_RETRIES": str(definition.max_retries),
+    }
+    if definition.time_limit_ms is not None:
+        said["TIME_LIMIT_MS"] = str(definition.time_limit_ms)
+    if given:
+        said["VALUES"] = encode_json(given).decode()
+    return {**passed, **own, **{f"{PREFIX}{name}": value for name, value in said.items()}}
+
+
+def _fits(name: str, pattern: str) -> bool:
+    return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else encode_json(value).decode()
