@@ -12,6 +12,7 @@ from lifebus_contract import AdapterManifest, InvalidRequest, LifebusError, Regi
 from lifebus_supervisor.configuration.file import ConfigurationError
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.renewal.profile import RenewalSettings
+from lifebus_supervisor.runtime.manifest import FLOW
 
 
 def configured_adapters(settings: Settings) -> Registry:
@@ -21,7 +22,7 @@ def configured_adapters(settings: Settings) -> Registry:
         InvalidRequest: a manifest cannot be read, is against the contract, or takes an id that is taken.
         ConfigurationError: a profile is enabled that no adapter claims.
     """
-    known = [*(adapter.registered for adapter in ADAPTERS.values()), *map(_third_party, settings.manifests)]
+    known = [*(adapter.registered for adapter in ADAPTERS.values()), FLOW, *map(_third_party, settings.manifests)]
     _check_profiles(settings.renewals, {one.manifest.adapter_id: one.manifest for one in known})
     lacking = claims_without(settings.ledger_location.capabilities)
     return Registry(

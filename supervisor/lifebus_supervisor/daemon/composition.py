@@ -41,7 +41,9 @@ from lifebus_supervisor.jobs.backups import BackupTask, compose_backups
 from lifebus_supervisor.jobs.retention import RetentionTask
 from lifebus_supervisor.jobs.scrubber import Scrubber, compose_scrubber
 from lifebus_supervisor.jobs.state_follower import StateFollowerTask, compose_follower
+from lifebus_supervisor.runtime.composing import compose_runs
 from lifebus_supervisor.runtime.inbox.inbox import Inbox
+from lifebus_supervisor.runtime.run_table import RunTable
 from lifebus_supervisor.supervision.composition import compose_supervisor
 from lifebus_supervisor.supervision.driving import drive
 from lifebus_supervisor.supervision.report import harness_statuses
@@ -71,6 +73,7 @@ class Core:
     observations: ObservationVerbs
     consumers: Consumers
     inbox: Inbox
+    runs: RunTable
     snapshots: SnapshotVerbs
     retention: RetentionTask | None
     scrubber: Scrubber | None
@@ -115,6 +118,7 @@ def compose_core(
     consumers = Consumers(ConsumerTable(ledger, tasks, time.monotonic), time.monotonic)
     snapshots = SnapshotVerbs(settings, bus, follower)
     corrector = Corrector(bus, time.time)
+    inbox = Inbox(ledger.journal, lambda: time.time_ns() // 1_000_000)
     # Clients get less than the hook waits, or their answers would arrive at a closed connection.
     hook_budget_s = settings.limits.hook_answer_ms / 1000 * _HOOK_SHARE
     return Core(
@@ -127,7 +131,8 @@ def compose_core(
         follower=follower,
         observations=ObservationVerbs(signals, AppServerIntake(bus, supervisor, recorder), registry),
         consumers=consumers,
-        inbox=Inbox(ledger.journal, lambda: time.time_ns() // 1_000_000),
+        inbox=inbox,
+        runs=compose_runs(settings, bus, inbox, tasks),
         snapshots=snapshots,
         retention=_compose_retention(settings, ledger, follower, snapshots, consumers),
         scrubber=compose_scrubber(settings, ledger),

@@ -21,6 +21,7 @@ from lifebus_supervisor.daemon.sockets import claim_sockets
 from lifebus_supervisor.daemon.storage import close_ledger, hold_state, open_ledger, open_signals
 from lifebus_supervisor.renewal.composing import start_renewals
 from lifebus_supervisor.runtime.inbox.composing import start_inbox
+from lifebus_supervisor.runtime.composing import recover_runs, start_runs
 from lifebus_supervisor.supervision.composition import recover_sessions, start_supervision
 from lifebus_supervisor.supervision.reloading import reload_manifests
 from lifebus_transports.processes import Commands
@@ -99,6 +100,7 @@ async def _recover(core: Core) -> None:
     await core.snapshots.start(fanout, tasks)
     await core.consumers.open(fanout)
     await core.inbox.open()
+    await recover_runs(core.runs)
     add_command_clients(core.settings, core.bus.clients, tasks)
 
 
@@ -113,6 +115,7 @@ async def _start(daemon: Daemon) -> None:
         daemon.follower.is_serving.set()
     start_supervision(daemon.supervisor, settings, tasks)
     await start_inbox(settings.inbox, settings.state_dir, daemon.inbox, Commands(tasks).run_once, tasks)
+    await start_runs(daemon.runs, tasks)
     tasks.start_soon(daemon.corrector.run)
     tasks.start_soon(publish_beacons, daemon)
     tasks.start_soon(sweep_leases, daemon)
@@ -126,6 +129,7 @@ async def _stop(daemon: Daemon) -> None:
     """Take nothing new, finish what was taken, announce the end, and keep what the next start can use."""
     # Before anything is awaited: what comes in from here on is refused as busy and asked again.
     daemon.api.stopping = True
+    daemon.runs.engine.stop()
     while _is_unfinished(daemon):  # noqa: ASYNC110  the writer is a thread
         await anyio.sleep(0.01)
     await anyio.lowlevel.checkpoint()  # the acknowledgements of the last commit are sent in this turn of the loop

@@ -4,7 +4,7 @@ The owner of a run decides again after every record; a decision that was not car
 because it depends on records alone.
 """
 
-from collections.abc import Sequence
+from typing import Final
 
 from msgspec import Struct
 
@@ -24,6 +24,11 @@ from lifebus_supervisor.runtime.run_records import (
     TryStarted,
 )
 from lifebus_supervisor.runtime.run_state import RunState, StepState, apply
+
+_PENDING: Final = StepStatus.PENDING
+_RUNNING: Final = StepStatus.RUNNING
+_DONE: Final = StepStatus.DONE
+_SKIPPED: Final = StepStatus.SKIPPED
 
 
 class Decisions(Struct, frozen=True, kw_only=True):
@@ -59,32 +64,60 @@ def decide(state: RunState, now_ms: int) -> Decisions:
     """Return what follows from how a run stands."""
     if state.ended is not None or not state.is_attached:
         return Decisions()
-    steps = state.steps
-    running = tuple(name for name, step in steps.items() if step.status is StepStatus.RUNNING)
-    if (end := _end_of(state, now_ms)) is not None:
+    view = _look(state)
+    if (end := _end_of(state, view, now_ms)) is not None:
         # What still runs is stopped first: its end is recorded before the run's.
-        return Decisions(stops=running) if running else Decisions(records=(end,))
-    asked = tuple(_wanted(state, name, step, now_ms) for name, step in steps.items() if step.want is not None)
+        return Decisions(stops=tuple(view.running)) if view.running else Decisions(records=(end,))
+    asked = tuple(_wanted(state, name, now_ms) for name in view.wanting)
     if state.question_id is not None:
         return Decisions(records=asked)
-    due = [step.retry_at_ms for step in steps.values() if step.retry_at_ms is not None and step.retry_at_ms > now_ms]
-    begun = _beginnings(state, now_ms)
-    return Decisions(records=(*asked, *begun), due_at_ms=min(due, default=None))
+    due = [at_ms for at_ms in view.retries.values() if at_ms > now_ms]
+    return Decisions(records=(*asked, *_beginnings(state, view, now_ms)), due_at_ms=min(due, default=None))
 
 
-def _end_of(state: RunState, now_ms: int) -> RunEnded | None:
+class _View(Struct, kw_only=True):
+    """The steps of a run by what matters for a decision; `retries` has when each that backs off is due."""
+
+    open: int = 0
+    begun: int = 0
+    running: list[str] = []
+    wanting: list[str] = []
+    retries: dict[str, int] = {}
+    pending: list[str] = []
+
+
+def _look(state: RunState) -> _View:
+    """Sort the steps of a run; one pass, because every record of a run is followed by a decision."""
+    view = _View()
+    for name, step in state.steps.items():
+        status = step.status
+        if status is _DONE or status is _SKIPPED:
+            continue
+        view.open += 1
+        if step.is_begun:
+            view.begun += 1
+        if status is _PENDING:
+            view.pending.append(name)
+        elif status is _RUNNING:
+            view.running.append(name)
+        elif step.want is not None:
+            view.wanting.append(name)
+        elif step.retry_at_ms is not None:
+            view.retries[name] = step.retry_at_ms
+    return view
+
+
+def _end_of(state: RunState, view: _View, now_ms: int) -> RunEnded | None:
     if state.aborting is not None:
         return RunEnded(at_ms=now_ms, status=RunStatus.ABORTED, reason=state.aborting)
     if state.failing is not None:
         return RunEnded(at_ms=now_ms, status=RunStatus.FAILED, reason=state.failing)
-    if all(step.status.is_over for step in state.steps.values()):
-        return RunEnded(at_ms=now_ms, status=RunStatus.COMPLETED)
-    return None
+    return None if view.open else RunEnded(at_ms=now_ms, status=RunStatus.COMPLETED)
 
 
-def _wanted(state: RunState, name: str, step: StepState, now_ms: int) -> Asked:
-    want = step.want
-    kind, reason = (QuestionKind.ESCALATION, "") if want is None else (want.kind, want.reason)
+def _wanted(state: RunState, name: str, now_ms: int) -> Asked:
+    step = state.steps[name]
+    kind, reason = (QuestionKind.ESCALATION, "") if step.want is None else (step.want.kind, step.want.reason)
     return Asked(
         at_ms=now_ms,
         step=name,
@@ -94,20 +127,19 @@ def _wanted(state: RunState, name: str, step: StepState, now_ms: int) -> Asked:
     )
 
 
-def _beginnings(state: RunState, now_ms: int) -> Sequence[RunRecord]:
-    """Return the tries that may begin, and the questions that come before a first try, in the order of the flow."""
-    found: list[RunRecord] = []
-    places = state.definition.max_parallel - sum(step.is_begun for step in state.steps.values())
-    for name, step in state.steps.items():
-        if step.status is StepStatus.BACKING_OFF:
-            # It has its place: a step that failed once is not overtaken.
-            if step.retry_at_ms is not None and step.retry_at_ms <= now_ms:
-                found.append(_next_try(name, step, now_ms))
-            continue
-        if step.status is not StepStatus.PENDING or not _is_ready(state, step):
-            continue
+def _beginnings(state: RunState, view: _View, now_ms: int) -> list[RunRecord]:
+    """Return the tries that may begin, and the questions that come before a first try.
+
+    Retries come first: a step that has its place is not overtaken.  Then the order is that of the flow.
+    """
+    found: list[RunRecord] = [
+        _next_try(name, state.steps[name], now_ms) for name, at_ms in view.retries.items() if at_ms <= now_ms
+    ]
+    places = state.definition.max_parallel - view.begun
+    for name in view.pending:
+        step = state.steps[name]
         if not step.is_begun:
-            if places <= 0:
+            if places <= 0 or not _is_ready(state, step):
                 continue
             places -= 1
         found.append(_beginning(state, name, step, now_ms))

@@ -65,14 +65,19 @@ class RunReceipts:
     def _next_batch(self) -> tuple[int, bool]:
         """Return how many records go together, and whether clients are asked about them.
 
-        What no client is to be asked about is committed in one transaction; the rest goes one by one.
+        What no client is to be asked about is committed in one transaction; the rest goes one by one.  The end of a
+        frame does not go with its opening: the bus would ask the ledger about a frame of which it has seen nothing yet.
         """
         dispatch = self._emitter.needs_dispatch(self._waiting[0].emissions)
         count = size = 0
+        opened: set[str] = set()
         for one in self._waiting:
             size += len(one.emissions)
             if count and (size > _BATCH or self._emitter.needs_dispatch(one.emissions) is not dispatch):
                 break
+            if opened & set(_frames_of(one.emissions, LifecycleEvent.FRAME_ENDED)):
+                break
+            opened.update(_frames_of(one.emissions, LifecycleEvent.FRAME_OPENED))
             count += 1
         return count, dispatch
 
@@ -118,6 +123,14 @@ class ReceiptEmitter:
             return False
         others = any(client.client_id != FAILURES for client in interested)
         return others or failure_of(event, emission.telemetry) is not None
+
+
+def _frames_of(emissions: Sequence[Emission], event: LifecycleEvent) -> list[str]:
+    return [
+        one.request.frame_context.frame_id
+        for one in emissions
+        if one.request.event is event and one.request.frame_context is not None
+    ]
 
 
 FAILURES: Final = "lifebus.flow.failures"

@@ -76,6 +76,8 @@ async def go_on(table: RunTable) -> None:
         await _take_answers(table.engine, run)
         if run.is_ours:
             await _take_over(table, run)
+        else:
+            table.engine.advance(run)
 
 
 async def _take_over(table: RunTable, run: LiveRun) -> None:

@@ -194,11 +194,12 @@ class RunEngine:
         run.is_writing, run.unwritten, run.state = False, (), batch.states[-1]
         if run.receipts is None:
             self.prepare(run)
+        # Before the receipts, which ask whether something runs.
+        self._begin(run, batch.records)
         receipts = run.receipts
         for record, state in zip(batch.records, batch.states, strict=True):
             if receipts is not None and not isinstance(record, ReceiptsEmitted):
                 receipts.add(state.number, emissions_of(state, record))
-        self._begin(run, batch.records)
         self._withdraw(before, run.state, batch.records)
         self._settle(batch.inputs, None)
         run.notify()

@@ -35,6 +35,9 @@ MAX_INTERRUPTIONS: Final = 10
 MAX_TRIES_KEPT: Final = 32
 """Most tries of a step that its state describes, the newest ones; all of them are in the records."""
 
+_PENDING: Final = StepStatus.PENDING
+_DONE: Final = StepStatus.DONE
+_SKIPPED: Final = StepStatus.SKIPPED
 _UNSETTLED: Final = frozenset({StepStatus.RUNNING, StepStatus.BACKING_OFF, StepStatus.ASKING})
 _REOPENED: Final = frozenset({StepStatus.FAILED, StepStatus.ABORTED})
 
@@ -76,9 +79,10 @@ class StepState(Struct, frozen=True, kw_only=True):
     @property
     def is_begun(self) -> bool:
         """Whether it takes one of the places for steps that are under way, until it is over."""
-        if self.status.is_over:
-            return False
-        return self.status is not StepStatus.PENDING or self.number > 0 or self.approved
+        status = self.status
+        if status is _PENDING:
+            return self.number > 0 or self.approved
+        return status is not _DONE and status is not _SKIPPED
 
 
 class RunState(Struct, frozen=True, kw_only=True):

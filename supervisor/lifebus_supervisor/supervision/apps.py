@@ -6,12 +6,18 @@ There may be very many of them, and each may report very often, so nothing is re
 from typing import Final
 
 from lifebus_broker.ports import Ledger
+from lifebus_supervisor.runtime.manifest import ADAPTER_ID
 from lifebus_supervisor.supervision.monitor import hooks
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionKey
 from lifebus_supervisor.supervision.monitor_table import MonitorTable
 
 MAX_APPS: Final = 8_192
 """Most sessions of apps that are remembered; of more, those silent for longest are let go."""
+
+
+UNSUPERVISED: Final = frozenset({ADAPTER_ID})
+"""Adapters whose sessions nobody has to watch over: this broker runs them itself, and they may wait for as long as
+people take."""
 
 
 class AppSessions:
@@ -31,6 +37,8 @@ class AppSessions:
         """Take note of who reported since the last time, and supervise those who fell silent in an open frame."""
         unmonitored, self.unmonitored = self.unmonitored, {}
         for key in unmonitored:
+            if key[0] in UNSUPERVISED:
+                continue
             self._reported_at.pop(key, None)  # the dictionary's order is that of the last reports
             self._reported_at[key] = now
         while len(self._reported_at) > MAX_APPS:

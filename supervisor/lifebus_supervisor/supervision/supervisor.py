@@ -22,7 +22,7 @@ from lifebus_broker.routing.dispatch import EmissionResult
 from lifebus_broker.state.receipt_view import BrokenLog
 from lifebus_contract import AdapterManifest, Emission, LifebusError, LifecycleEvent, RegisteredAdapter, SupportState
 from lifebus_supervisor.hook_intake.admission import Admission
-from lifebus_supervisor.supervision.apps import AppSessions
+from lifebus_supervisor.supervision.apps import UNSUPERVISED, AppSessions
 from lifebus_supervisor.supervision.environment import DeferredRecorder, Environment, SupervisorLimits, TelemetryTail
 from lifebus_supervisor.supervision.ingest import TelemetryInbox, count_problems
 from lifebus_supervisor.supervision.monitor import telemetry
@@ -232,6 +232,7 @@ class Supervisor:
         """Supervise the sessions that were open when the broker stopped; of too many, those that changed last."""
         heads = [head for head in await self._bus.ledger.sessions() if not head.ended or head.open_frames]
         # Heads come in the order of their last change, and the monitors of too many would push each other out.
+        heads = [head for head in heads if head.adapter_id not in UNSUPERVISED]
         for head in heads[-_MAX_RECOVERED:]:
             if self._bus.registry.get(head.adapter_id) is not None:
                 monitor = self.monitors.open((head.adapter_id, head.harness_session_id))
