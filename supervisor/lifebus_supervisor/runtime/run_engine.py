@@ -78,7 +78,7 @@ class RunEngine:
         self.clocks = clocks
         self.is_stopping = False
         self.on_change: Callable[[LiveRun], None] = lambda _: None
-        self._runner = runner
+        self.runner = runner
         self._emitter = emitter
         self._tasks = tasks
         self._due = DueTimes(self.advance)
@@ -228,7 +228,7 @@ class RunEngine:
 
     async def _run_try(self, run: LiveRun, step: str, number: int, cancelled: anyio.Event) -> None:
         try:
-            seen = await self._runner.run(run.state, step, cancelled)
+            seen = await self.runner.run(run.state, step, cancelled)
         except Exception as fault:  # noqa: BLE001  a defect of ours costs this try, and is asked about if it stays
             _log.exception("try_failed", run_id=run.run_id, step=step)
             seen = ObservedEnd(outcome=Outcome(kind=OutcomeKind.INTERRUPTED, detail=type(fault).__name__))

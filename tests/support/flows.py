@@ -1,0 +1,141 @@
+"""Flows for tests, a runner that ends tries as a test says, and a table of runs in a broker of this process."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from lifebus_contract.flows import (
+    CodeMap,
+    CodeRule,
+    FlowDefinition,
+    Outcome,
+    OutcomeKind,
+    RetryPause,
+    StepDefinition,
+    StepVerdict,
+)
+from lifebus_contract.runs import RunInfo, RunStatus, StepStatus
+from lifebus_supervisor.daemon.composition import Daemon
+from lifebus_supervisor.runtime.decisions import ObservedEnd
+from lifebus_supervisor.runtime.run_state import RunState
+from lifebus_supervisor.runtime.run_table import RunTable
+
+CODES = CodeMap(
+    rules=(
+        CodeRule(first=0, last=0, verdict=StepVerdict.PROCEED),
+        CodeRule(first=1, last=1, verdict=StepVerdict.RETRY),
+        CodeRule(first=2, last=2, verdict=StepVerdict.ESCALATE, label="BLOCKED"),
+        CodeRule(first=64, last=78, verdict=StepVerdict.RETRY, label="SYSEXITS"),
+        CodeRule(first=126, last=127, verdict=StepVerdict.ALERT),
+    )
+)
+"""The rules that most tests use."""
+
+AT_ONCE = RetryPause(first_ms=0, longest_ms=0, jitter_percent=0)
+"""No pause before a retry."""
+
+
+def step(name: str, *needs: str, **fields: Any) -> StepDefinition:
+    """A step that runs `true`, retried without a pause."""
+    return StepDefinition(**{"step_id": name, "needs": needs, "command": ("true",), "pause": AT_ONCE, **fields})
+
+
+def flow(root: Path | str, *steps: StepDefinition, **fields: Any) -> FlowDefinition:
+    """A flow of these steps."""
+    given = {"name": "test", "client_id": "test", "root": str(root), "steps": steps, "codes": CODES}
+    return FlowDefinition(**given | fields)
+
+
+def exited(code: int) -> Outcome:
+    """A process that ended with a code."""
+    return Outcome(kind=OutcomeKind.EXITED, code=code)
+
+
+class ScriptedRunner:
+    """Ends tries with the codes that a test gives; a step without any is held until `end` or its cancellation.
+
+    `begun` has every try in the order in which they began; `running` those that run now.
+    """
+
+    def __init__(self, codes: Mapping[str, Sequence[int]] | None = None) -> None:
+        self.codes = {name: list(given) for name, given in (codes or {}).items()}
+        self.begun: list[tuple[str, int]] = []
+        self.running: dict[str, Callable[[Outcome], None]] = {}
+        self.most = 0
+        self._changed = anyio.Event()
+
+    async def run(self, state: RunState, step_id: str, cancelled: anyio.Event) -> ObservedEnd:
+        """End the try as the test says."""
+        self.begun.append((step_id, state.steps[step_id].number))
+        ends: list[Outcome] = []
+        done = anyio.Event()
+
+        def end(outcome: Outcome) -> None:
+            ends.append(outcome)
+            done.set()
+
+        self.running[step_id] = end
+        self.most = max(self.most, len(self.running))
+        self._notify()
+        if self.codes.get(step_id):
+            await anyio.lowlevel.checkpoint()
+            end(exited(self.codes[step_id].pop(0)))
+        else:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._abort, cancelled, end)
+                await done.wait()
+                tasks.cancel_scope.cancel()
+        del self.running[step_id]
+        return ObservedEnd(outcome=ends[0], duration_ms=1)
+
+    async def wait_for(self, *names: str) -> None:
+        """Wait until these steps run."""
+        with anyio.fail_after(10):
+            while not set(names) <= set(self.running):
+                await self._changed.wait()
+
+    async def end(self, name: str, outcome: Outcome) -> None:
+        """End the try of a step that runs, or is about to."""
+        await self.wait_for(name)
+        self.running[name](outcome)
+
+    @staticmethod
+    async def _abort(cancelled: anyio.Event, end: Callable[[Outcome], None]) -> None:
+        await cancelled.wait()
+        end(Outcome(kind=OutcomeKind.ABORTED))
+
+    def _notify(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()
+
+
+async def until(runs: RunTable, run_id: str, what: Callable[[RunInfo], bool]) -> RunInfo:
+    """Wait until a run stands so."""
+    with anyio.fail_after(20):
+        info = runs.info(run_id)
+        while not what(info):
+            info = await runs.wait(run_id, info.number, 20)
+    return info
+
+
+async def until_over(runs: RunTable, run_id: str) -> RunInfo:
+    """Wait until a run is over."""
+    return await until(runs, run_id, lambda info: info.status.is_over)
+
+
+async def until_waiting(runs: RunTable, run_id: str) -> RunInfo:
+    """Wait until a run waits for a person."""
+    return await until(runs, run_id, lambda info: info.status is RunStatus.WAITING)
+
+
+def statuses(info: RunInfo) -> dict[str, StepStatus]:
+    """How each step stands."""
+    return {one.step_id: one.status for one in info.steps}
+
+
+def use_runner(daemon: Daemon, runner: ScriptedRunner) -> RunTable:
+    """Have a broker's runs run by a script, and return their table."""
+    daemon.runs.engine.runner = runner
+    return daemon.runs
