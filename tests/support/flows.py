@@ -44,7 +44,7 @@ def step(name: str, *needs: str, **fields: Any) -> StepDefinition:
 
 def flow(root: Path | str, *steps: StepDefinition, **fields: Any) -> FlowDefinition:
     """A flow of these steps."""
-    given = {"name": "test", "client_id": "test", "root": str(root), "steps": steps, "codes": CODES}
+    given: dict[str, Any] = {"name": "test", "client_id": "test", "root": str(root), "steps": steps, "codes": CODES}
     return FlowDefinition(**given | fields)
 
 

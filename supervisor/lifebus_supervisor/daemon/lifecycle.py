@@ -20,8 +20,8 @@ from lifebus_supervisor.daemon.process import set_up_process
 from lifebus_supervisor.daemon.sockets import claim_sockets
 from lifebus_supervisor.daemon.storage import close_ledger, hold_state, open_ledger, open_signals
 from lifebus_supervisor.renewal.composing import start_renewals
-from lifebus_supervisor.runtime.inbox.composing import start_inbox
 from lifebus_supervisor.runtime.composing import recover_runs, start_runs
+from lifebus_supervisor.runtime.inbox.composing import start_inbox
 from lifebus_supervisor.supervision.composition import recover_sessions, start_supervision
 from lifebus_supervisor.supervision.reloading import reload_manifests
 from lifebus_transports.processes import Commands
@@ -75,6 +75,7 @@ async def running(settings: Settings) -> AsyncGenerator[Daemon]:
         tasks = await stack.enter_async_context(anyio.create_task_group())
         signals = await open_signals(settings, ledger, stack)
         core = compose_core(settings, halt, registry, ledger=ledger, fanout=fanout, signals=signals, tasks=tasks)
+        stack.callback(core.runs.close)
         await _recover(core)
         daemon = compose_daemon(core, stack)
         await _start(daemon)

@@ -131,7 +131,7 @@ class RunEngine:
             taken.append(given)
         self._add_consequences(run, records, states, now_ms)
         receipts = run.receipts
-        if records and receipts is not None and receipts.emitted - run.state.emitted >= _EMITTED_EVERY:
+        if records and run.is_ours and receipts is not None and receipts.emitted - run.state.emitted >= _EMITTED_EVERY:
             self._add(ReceiptsEmitted(at_ms=now_ms, through=receipts.emitted), records, states, run.state)
         return _Batch(records=records, states=states, inputs=taken)
 
@@ -270,8 +270,10 @@ class RunEngine:
         receipts = run.receipts
         if receipts is None or receipts.waiting >= MAX_WAITING:
             return
-        if not receipts.waiting and not run.tries and receipts.emitted > run.state.emitted:
-            # Nothing else will be written soon: the next start does not have to emit them again.
+        is_idle = not run.tries and (run.is_ours or run.state.ended is not None)
+        if is_idle and not receipts.waiting and receipts.emitted > max(run.state.emitted, 1):
+            # Nothing else will be written soon: the next start does not have to emit them again.  Of a client's run
+            # nothing is written meanwhile: it would have to read that before it writes something itself.
             self.put(run, Input(partial(_note_emitted, receipts.emitted)))
         elif run.is_ours and not run.is_writing and decide(run.state, self.clocks.now_ms()).acts:
             self.advance(run)

@@ -267,6 +267,12 @@ class RunTable:
             if not await self._roots.is_locked(run):
                 self.engine.put(run, Input(partial(owner_gone, run.state.owner)))
 
+    def close(self) -> None:
+        """Let go of every root; the runs go on with the next broker."""
+        self.engine.stop()
+        for run in self._runs.values():
+            run.release()
+
     @property
     def has_foreign(self) -> bool:
         """Whether a client runs some run."""

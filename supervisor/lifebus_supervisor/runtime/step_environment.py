@@ -1,9 +1,9 @@
 """The environment of a try: what the flow passes on and sets, and what the try is told.  Pure."""
 
+import json
 from collections.abc import Mapping
 from typing import Final
 
-from lifebus_contract import encode_json
 from lifebus_supervisor.runtime.run_state import RunState
 
 ALWAYS: Final = ("PATH", "HOME", "LANG", "LC_*", "TZ", "TMPDIR", "USER", "LOGNAME", "SHELL")
@@ -36,7 +36,7 @@ def step_environment(state: RunState, step_id: str, environ: Mapping[str, str]) 
     if definition.time_limit_ms is not None:
         said["TIME_LIMIT_MS"] = str(definition.time_limit_ms)
     if given:
-        said["VALUES"] = encode_json(given).decode()
+        said["VALUES"] = json.dumps(given, ensure_ascii=False)
     return {**passed, **own, **{f"{PREFIX}{name}": value for name, value in said.items()}}
 
 
@@ -45,4 +45,4 @@ def _fits(name: str, pattern: str) -> bool:
 
 
 def _text(value: object) -> str:
-    return value if isinstance(value, str) else encode_json(value).decode()
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

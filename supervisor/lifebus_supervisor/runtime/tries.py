@@ -1,16 +1,19 @@
 """One try of a step: its command is made, run, and what it was to leave is looked at."""
 
 from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
 import anyio
 
 from lifebus_contract.flows import Outcome, OutcomeKind
+from lifebus_contract.runs import Artifact
+from lifebus_supervisor.runtime.artifacts import check_artifacts
 from lifebus_supervisor.runtime.decisions import ObservedEnd, is_proceeding
 from lifebus_supervisor.runtime.run_state import RunState
 from lifebus_supervisor.runtime.step_environment import step_environment
-from lifebus_supervisor.runtime.step_process import StepCommand, StepEnd, run_step
+from lifebus_supervisor.runtime.step_process import StepCommand, StepEnd, run_step, wait_for_earlier
 
 OUTPUT: Final = "runs"
 """Where the output of steps is in the state directory."""
@@ -30,35 +33,56 @@ class Tries:
         if definition.command is None:
             detail = "this version runs no prompts yet; give the step a `command`"
             return ObservedEnd(outcome=Outcome(kind=OutcomeKind.CANNOT_START, detail=detail))
-        root = Path(state.definition.root)
-        output = self._state_dir / OUTPUT / state.run_id / f"{step_id.replace('/', '_')}.{step.number}"
+        output = self._output(state, step_id, step.number)
         await anyio.Path(output.parent).mkdir(mode=0o700, parents=True, exist_ok=True)
+        await self._wait_for_interrupted(state, step_id)
         command = StepCommand(
             argv=definition.command,
-            cwd=str(root / definition.cwd),
+            cwd=str(Path(state.definition.root) / definition.cwd),
             environment=step_environment(state, step_id, self._environ),
             output=output,
             time_limit_ms=definition.time_limit_ms,
             grace_ms=definition.grace_ms,
             limits=definition.limits,
         )
-        return await self._verified(state, step_id, await run_step(command, cancelled=cancelled))
+        return await _verified(state, step_id, await run_step(command, cancelled=cancelled))
 
-    async def _verified(self, state: RunState, step_id: str, end: StepEnd) -> ObservedEnd:
-        """Return the end of a try; one that did not leave what it was to leave has not ended well."""
-        definition = state.steps[step_id].definition
-        outcome = end.outcome
-        if definition.artifacts and is_proceeding(outcome, definition, state.definition):
-            missing = [
-                one for one in definition.artifacts if not await anyio.Path(state.definition.root, one).is_file()
-            ]
-            if missing:
-                outcome = Outcome(kind=OutcomeKind.UNVERIFIED, code=outcome.code, detail=", ".join(missing)[:1_024])
-        return ObservedEnd(
-            outcome=outcome,
-            duration_ms=end.duration_ms,
-            stdout_bytes=end.stdout_bytes,
-            stderr_bytes=end.stderr_bytes,
-            left_processes=end.left,
-            tail=end.tail,
-        )
+    async def _wait_for_interrupted(self, state: RunState, step_id: str) -> None:
+        """Wait until nothing is left of the try before this one, where nobody saw its end."""
+        for one in state.steps[step_id].tries[-2:-1]:
+            if one.outcome is not None and one.outcome.kind is OutcomeKind.INTERRUPTED:
+                await wait_for_earlier(self._output(state, step_id, one.number))
+
+    def _output(self, state: RunState, step_id: str, number: int) -> Path:
+        return self._state_dir / OUTPUT / state.run_id / output_name(step_id, number)
+
+
+def output_name(step_id: str, number: int) -> str:
+    """Return what the files of a try's output are called, without the ending; no name leads out of the directory."""
+    # Letters of a name that are unusual become a digest: two steps never share a file.
+    plain = "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in step_id)[:64]
+    if plain != step_id:
+        plain += f"~{sha256(step_id.encode()).hexdigest()[:12]}"
+    return f"{plain}.{number}"
+
+
+async def _verified(state: RunState, step_id: str, end: StepEnd) -> ObservedEnd:
+    """Return the end of a try; one that did not leave what it was to leave has not ended well."""
+    definition = state.steps[step_id].definition
+    outcome = end.outcome
+    artifacts: tuple[Artifact, ...] = ()
+    if definition.artifacts and is_proceeding(outcome, definition, state.definition):
+        found = await check_artifacts(state.definition.root, definition.artifacts)
+        artifacts = found.artifacts
+        if found.faults:
+            detail = "; ".join(found.faults)[:1_024]
+            outcome = Outcome(kind=OutcomeKind.UNVERIFIED, code=outcome.code, detail=detail)
+    return ObservedEnd(
+        outcome=outcome,
+        duration_ms=end.duration_ms,
+        stdout_bytes=end.stdout_bytes,
+        stderr_bytes=end.stderr_bytes,
+        left_processes=end.left,
+        tail=end.tail,
+        artifacts=artifacts,
+    )
