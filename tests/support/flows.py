@@ -18,9 +18,10 @@ from lifebus_contract.flows import (
 )
 from lifebus_contract.runs import RunInfo, RunStatus, StepStatus
 from lifebus_supervisor.daemon.composition import Daemon
-from lifebus_supervisor.runtime.decisions import ObservedEnd
+from lifebus_supervisor.runtime.rules.decisions import ObservedEnd
 from lifebus_supervisor.runtime.run_state import RunState
 from lifebus_supervisor.runtime.run_table import RunTable
+from support.patience import PATIENCE_S
 
 CODES = CodeMap(
     rules=(
@@ -92,7 +93,7 @@ class ScriptedRunner:
 
     async def wait_for(self, *names: str) -> None:
         """Wait until these steps run."""
-        with anyio.fail_after(10):
+        with anyio.fail_after(PATIENCE_S):
             while not set(names) <= set(self.running):
                 await self._changed.wait()
 
@@ -113,10 +114,10 @@ class ScriptedRunner:
 
 async def until(runs: RunTable, run_id: str, what: Callable[[RunInfo], bool]) -> RunInfo:
     """Wait until a run stands so."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(PATIENCE_S):
         info = runs.info(run_id)
         while not what(info):
-            info = await runs.wait(run_id, info.number, 20)
+            info = await runs.wait(run_id, info.number, PATIENCE_S)
     return info
 
 

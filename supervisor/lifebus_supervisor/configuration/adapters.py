@@ -12,7 +12,7 @@ from lifebus_contract import AdapterManifest, InvalidRequest, LifebusError, Regi
 from lifebus_supervisor.configuration.file import ConfigurationError
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.renewal.profile import RenewalSettings
-from lifebus_supervisor.runtime.manifest import FLOW
+from lifebus_supervisor.runtime.bus.manifest import FLOW
 
 
 def configured_adapters(settings: Settings) -> Registry:

@@ -103,15 +103,7 @@ def compose_core(
     tasks: TaskGroup,
 ) -> Core:
     """Make everything that needs no socket; nothing of it runs yet."""
-    bus = EventBus(
-        registry=registry,
-        ledger=ledger,
-        fanout=fanout,
-        ids=IdSource(lambda: time.time_ns() // 1_000_000, random.Random(os.urandom(32)).randbytes),  # noqa: S311  names
-        clock=time.time,
-        tasks=tasks,
-        max_dispatches=settings.limits.dispatches,
-    )
+    bus = _compose_bus(settings, registry, ledger, fanout, tasks)
     # The follower before the supervisor, whose monitors begin with the state that the follower has.
     follower = compose_follower(settings, bus)
     supervisor, recorder = compose_supervisor(settings, bus, ADAPTERS, follower)
@@ -142,6 +134,18 @@ def compose_core(
         hooks=HookIntake(
             HookCalls(bus, ADAPTERS, hook_budget_s, supervision=supervisor, on_lost=corrector.on_lost), settings
         ),
+    )
+
+
+def _compose_bus(settings: Settings, registry: Registry, ledger: Ledger, fanout: Fanout, tasks: TaskGroup) -> EventBus:
+    return EventBus(
+        registry=registry,
+        ledger=ledger,
+        fanout=fanout,
+        ids=IdSource(lambda: time.time_ns() // 1_000_000, random.Random(os.urandom(32)).randbytes),  # noqa: S311  names
+        clock=time.time,
+        tasks=tasks,
+        max_dispatches=settings.limits.dispatches,
     )
 
 

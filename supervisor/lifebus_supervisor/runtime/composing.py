@@ -10,9 +10,9 @@ from anyio.abc import TaskGroup
 
 from lifebus_broker.routing.bus import EventBus
 from lifebus_supervisor.configuration.settings import Settings
-from lifebus_supervisor.runtime.failure_client import FailureClient
+from lifebus_supervisor.runtime.bus.failure_client import FailureClient
+from lifebus_supervisor.runtime.bus.receipt_emitter import ReceiptEmitter
 from lifebus_supervisor.runtime.ports import Questions, TryRunner
-from lifebus_supervisor.runtime.receipt_emitter import ReceiptEmitter
 from lifebus_supervisor.runtime.recovery import go_on, load_runs
 from lifebus_supervisor.runtime.run_engine import Clocks, RunEngine
 from lifebus_supervisor.runtime.run_journal import RunJournal

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import Final
 
-from lifebus_supervisor.runtime.live_run import LiveRun
+from lifebus_supervisor.runtime.active_run import ActiveRun
 
 _SAME_S: Final = 0.001
 
@@ -14,13 +14,13 @@ _SAME_S: Final = 0.001
 class DueTimes:
     """When each run is due, by the clock of the event loop, in seconds; `on_due` is called with it then."""
 
-    def __init__(self, on_due: Callable[[LiveRun], None]) -> None:
+    def __init__(self, on_due: Callable[[ActiveRun], None]) -> None:
         self._on_due = on_due
-        self._heap: list[tuple[float, int, LiveRun]] = []
+        self._heap: list[tuple[float, int, ActiveRun]] = []
         self._numbers = count()
         self._timer: asyncio.TimerHandle | None = None
 
-    def set(self, run: LiveRun, delay_s: float | None) -> None:
+    def set(self, run: ActiveRun, delay_s: float | None) -> None:
         """Have a run looked at after a delay, and not at the time that was set before; None is never."""
         if delay_s is None:
             run.due = None

@@ -9,7 +9,7 @@ from msgspec import Struct
 from lifebus_broker.ports import NewRecord
 from lifebus_contract.questions import Question, QuestionAnswer, QuestionInfo
 from lifebus_contract.runs import RunInfo
-from lifebus_supervisor.runtime.decisions import ObservedEnd
+from lifebus_supervisor.runtime.rules.decisions import ObservedEnd
 from lifebus_supervisor.runtime.run_records import RunRecord
 from lifebus_supervisor.runtime.run_state import RunState
 

@@ -13,10 +13,10 @@ import structlog
 
 from lifebus_contract import LifebusError
 from lifebus_contract.runs import StepStatus
-from lifebus_supervisor.runtime.live_run import Input, LiveRun
-from lifebus_supervisor.runtime.receipts import emissions_of
+from lifebus_supervisor.runtime.active_run import ActiveRun, Input
+from lifebus_supervisor.runtime.bus.receipts import emissions_of
+from lifebus_supervisor.runtime.rules.run_inputs import answered, owner_gone, recovered
 from lifebus_supervisor.runtime.run_engine import RunEngine, open_questions
-from lifebus_supervisor.runtime.run_inputs import answered, owner_gone, recovered
 from lifebus_supervisor.runtime.run_journal import RunJournal
 from lifebus_supervisor.runtime.run_records import BROKER, ReceiptsEmitted, RunRecord, RunSubmitted
 from lifebus_supervisor.runtime.run_state import Contradiction, RunState, apply, start_state
@@ -38,7 +38,7 @@ async def load_runs(table: RunTable, journal: RunJournal) -> None:
             _log.error("run_unreadable", run_id=run_id, fault=str(fault))
             continue
         root = await anyio.to_thread.run_sync(os.path.realpath, states[-1].definition.root)
-        run = LiveRun(states[-1], root)
+        run = ActiveRun(states[-1], root)
         table.engine.prepare(run)
         table.add(run)
         _emit_again(run, states, records)
@@ -58,7 +58,7 @@ def _reduce(run_id: str, records: list[RunRecord]) -> tuple[list[RunState], list
     return states, records
 
 
-def _emit_again(run: LiveRun, states: list[RunState], records: list[RunRecord]) -> None:
+def _emit_again(run: ActiveRun, states: list[RunState], records: list[RunRecord]) -> None:
     receipts = run.receipts
     if receipts is None:
         return
@@ -80,7 +80,7 @@ async def go_on(table: RunTable) -> None:
             table.engine.advance(run)
 
 
-async def _take_over(table: RunTable, run: LiveRun) -> None:
+async def _take_over(table: RunTable, run: ActiveRun) -> None:
     try:
         await table.hold(run)
     except LifebusError as fault:
@@ -90,7 +90,7 @@ async def _take_over(table: RunTable, run: LiveRun) -> None:
     table.engine.put(run, Input(recovered))
 
 
-async def _take_answers(engine: RunEngine, run: LiveRun) -> None:
+async def _take_answers(engine: RunEngine, run: ActiveRun) -> None:
     """Take the answers of questions that the run waits for."""
     for question_id in open_questions(run.state):
         info = engine.questions.get(question_id)
@@ -103,7 +103,7 @@ async def _take_answers(engine: RunEngine, run: LiveRun) -> None:
             _log.warning("question_withdrawn", run_id=run.run_id, question_id=question_id)
 
 
-async def _take_back(engine: RunEngine, run: LiveRun) -> None:
+async def _take_back(engine: RunEngine, run: ActiveRun) -> None:
     """Withdraw what a run asked that is over."""
     for step in run.state.steps.values():
         if step.status is not StepStatus.ABORTED or step.asked is None:

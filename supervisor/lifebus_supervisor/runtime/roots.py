@@ -6,7 +6,7 @@ from pathlib import Path
 import anyio.to_thread
 
 from lifebus_contract import InternalError, LifebusError, StateConflict
-from lifebus_supervisor.runtime.live_run import LiveRun
+from lifebus_supervisor.runtime.active_run import ActiveRun
 from lifebus_supervisor.runtime.root_lock import RootLock, is_held
 from lifebus_supervisor.runtime.run_records import BROKER
 
@@ -21,15 +21,15 @@ class Roots:
     def __len__(self) -> int:
         return len(self._holders)
 
-    def keep(self, run: LiveRun) -> None:
+    def keep(self, run: ActiveRun) -> None:
         """Have a run hold its root that held it before this broker began."""
         self._holders.setdefault(run.root, run.run_id)
 
-    async def is_locked(self, run: LiveRun) -> bool:
+    async def is_locked(self, run: ActiveRun) -> bool:
         """Whether some process holds the lock of a run's root."""
         return await anyio.to_thread.run_sync(is_held, self._state_dir, run.root)
 
-    async def hold(self, run: LiveRun, owner: str) -> None:
+    async def hold(self, run: ActiveRun, owner: str) -> None:
         """Have a run hold its root: the broker takes the lock, another owner has to have it already.
 
         Raises:
@@ -54,7 +54,7 @@ class Roots:
                 raise
             raise InternalError(f"the lock of {run.root}: {fault.strerror}", code="unreadable") from fault
 
-    def release(self, run: LiveRun) -> None:
+    def release(self, run: ActiveRun) -> None:
         """Let go of a run's root."""
         run.release()
         if self._holders.get(run.root) == run.run_id:

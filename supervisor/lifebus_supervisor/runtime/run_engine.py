@@ -17,14 +17,14 @@ from lifebus_broker.ports import Record, Refusal
 from lifebus_contract import LifebusError
 from lifebus_contract.flows import Outcome, OutcomeKind
 from lifebus_contract.runs import StepStatus
-from lifebus_supervisor.runtime.decisions import ObservedEnd, carry_on, decide, end_of_try
+from lifebus_supervisor.runtime.active_run import ActiveRun, Input
+from lifebus_supervisor.runtime.bus.receipt_emitter import MAX_WAITING, ReceiptEmitter, RunReceipts
+from lifebus_supervisor.runtime.bus.receipts import emissions_of
 from lifebus_supervisor.runtime.due_times import DueTimes
-from lifebus_supervisor.runtime.live_run import Input, LiveRun
 from lifebus_supervisor.runtime.ports import Questions, TryRunner
-from lifebus_supervisor.runtime.receipt_emitter import MAX_WAITING, ReceiptEmitter, RunReceipts
-from lifebus_supervisor.runtime.receipts import emissions_of
+from lifebus_supervisor.runtime.rules.decisions import ObservedEnd, carry_on, decide, end_of_try
+from lifebus_supervisor.runtime.rules.run_questions import question_of
 from lifebus_supervisor.runtime.run_journal import RunJournal, new_records
-from lifebus_supervisor.runtime.run_questions import question_of
 from lifebus_supervisor.runtime.run_records import (
     BROKER,
     Answered,
@@ -77,22 +77,22 @@ class RunEngine:
         self.questions = questions
         self.clocks = clocks
         self.is_stopping = False
-        self.on_change: Callable[[LiveRun], None] = lambda _: None
+        self.on_change: Callable[[ActiveRun], None] = lambda _: None
         self.runner = runner
         self._emitter = emitter
         self._tasks = tasks
         self._due = DueTimes(self.advance)
 
-    def put(self, run: LiveRun, given: Input) -> None:
+    def put(self, run: ActiveRun, given: Input) -> None:
         """Take something that came in for a run; returns at once."""
         run.inputs.append(given)
         self.advance(run)
 
-    def prepare(self, run: LiveRun) -> None:
+    def prepare(self, run: ActiveRun) -> None:
         """Have the receipts of a run emitted behind those that are durable already."""
         run.receipts = RunReceipts(self._emitter, run.state.emitted, partial(self._receipts_emitted, run))
 
-    def advance(self, run: LiveRun) -> None:
+    def advance(self, run: ActiveRun) -> None:
         """Record what has come in and what follows from it, unless something is being written; returns at once."""
         if run.is_writing:
             return
@@ -113,7 +113,7 @@ class RunEngine:
         self.is_stopping = True
         self._due.close()
 
-    def _next_batch(self, run: LiveRun, now_ms: int) -> _Batch:
+    def _next_batch(self, run: ActiveRun, now_ms: int) -> _Batch:
         records: list[RunRecord] = [*run.unwritten]
         states: list[RunState] = [run.state for _ in records]
         taken: list[Input] = []
@@ -135,7 +135,7 @@ class RunEngine:
             self._add(ReceiptsEmitted(at_ms=now_ms, through=receipts.emitted), records, states, run.state)
         return _Batch(records=records, states=states, inputs=taken)
 
-    def _add_consequences(self, run: LiveRun, records: list[RunRecord], states: list[RunState], now_ms: int) -> None:
+    def _add_consequences(self, run: ActiveRun, records: list[RunRecord], states: list[RunState], now_ms: int) -> None:
         """Add what follows, where the broker runs it: another owner decides by itself."""
         state = states[-1] if states else run.state
         is_ours = state.is_attached and state.owner == BROKER
@@ -156,7 +156,7 @@ class RunEngine:
         states += _states_after(states[-1], rest)
         records += rest
 
-    async def _ask(self, run: LiveRun, batch: _Batch, asked: Asked) -> None:
+    async def _ask(self, run: ActiveRun, batch: _Batch, asked: Asked) -> None:
         """Write a question and the records in one append; one that is there already was written without them."""
         if self.questions.get(asked.question_id) is not None:
             self._append(run, batch)
@@ -169,18 +169,18 @@ class RunEngine:
             return
         self._committed(run, batch)
 
-    def _append(self, run: LiveRun, batch: _Batch) -> None:
+    def _append(self, run: ActiveRun, batch: _Batch) -> None:
         refusal = self.journal.append(run.run_id, batch.records, partial(self._written, run, batch))
         if refusal is not None:
             self._failed(run, batch, error_of(refusal))
 
-    def _written(self, run: LiveRun, batch: _Batch, result: list[Record] | Refusal) -> None:
+    def _written(self, run: ActiveRun, batch: _Batch, result: list[Record] | Refusal) -> None:
         if isinstance(result, Refusal):
             self._failed(run, batch, error_of(result))
         else:
             self._committed(run, batch)
 
-    def _failed(self, run: LiveRun, batch: _Batch, fault: LifebusError) -> None:
+    def _failed(self, run: ActiveRun, batch: _Batch, fault: LifebusError) -> None:
         """Nothing was written: whoever waits is told, and what is a fact is written later."""
         run.is_writing = False
         run.inputs[:0] = [one for one in batch.inputs if one.settle is None]
@@ -189,7 +189,7 @@ class RunEngine:
             _log.warning("run_not_recorded", run_id=run.run_id, code=fault.code, detail=fault.detail)
             self._due.set(run, _AGAIN_S)
 
-    def _committed(self, run: LiveRun, batch: _Batch) -> None:
+    def _committed(self, run: ActiveRun, batch: _Batch) -> None:
         before = run.state
         run.is_writing, run.unwritten, run.state = False, (), batch.states[-1]
         if run.receipts is None:
@@ -207,14 +207,14 @@ class RunEngine:
         if run.inputs or run.is_ours:
             self.advance(run)
 
-    def _begin(self, run: LiveRun, records: Sequence[RunRecord]) -> None:
+    def _begin(self, run: ActiveRun, records: Sequence[RunRecord]) -> None:
         """Begin the tries that are durable now."""
         for record in records:
             if isinstance(record, TryStarted) and run.is_ours:
                 cancelled = run.tries[record.step] = anyio.Event()
                 self._tasks.start_soon(self._run_try, run, record.step, record.number, cancelled)
 
-    def _look_again(self, run: LiveRun) -> None:
+    def _look_again(self, run: ActiveRun) -> None:
         """Stop what is to be stopped, and decide again when the next pause is over."""
         if not run.is_ours:
             self._due.set(run, None)
@@ -226,7 +226,7 @@ class RunEngine:
                 run.tries[step].set()
         self._due.set(run, None if found.due_at_ms is None else (found.due_at_ms - now_ms) / 1000)
 
-    async def _run_try(self, run: LiveRun, step: str, number: int, cancelled: anyio.Event) -> None:
+    async def _run_try(self, run: ActiveRun, step: str, number: int, cancelled: anyio.Event) -> None:
         try:
             seen = await self.runner.run(run.state, step, cancelled)
         except Exception as fault:  # noqa: BLE001  a defect of ours costs this try, and is asked about if it stays
@@ -256,17 +256,17 @@ class RunEngine:
         except LifebusError as fault:
             _log.info("question_not_withdrawn", question_id=question_id, code=fault.code)
 
-    def forget(self, run: LiveRun) -> None:
+    def forget(self, run: ActiveRun) -> None:
         """Drop the records of a run that is over; nothing of it is known any more."""
         self._tasks.start_soon(self._forget, run)
 
-    async def _forget(self, run: LiveRun) -> None:
+    async def _forget(self, run: ActiveRun) -> None:
         try:
             await self.journal.forget(run.run_id, run.state.number)
         except LifebusError as fault:
             _log.warning("run_not_forgotten", run_id=run.run_id, code=fault.code)
 
-    def _receipts_emitted(self, run: LiveRun) -> None:
+    def _receipts_emitted(self, run: ActiveRun) -> None:
         receipts = run.receipts
         if receipts is None or receipts.waiting >= MAX_WAITING:
             return

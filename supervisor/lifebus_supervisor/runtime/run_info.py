@@ -1,7 +1,7 @@
 """How a run stands, as clients see it.  Pure."""
 
 from lifebus_contract.runs import RunInfo, RunStatus, StepInfo, StepStatus
-from lifebus_supervisor.runtime.decisions import decide
+from lifebus_supervisor.runtime.rules.decisions import decide
 from lifebus_supervisor.runtime.run_state import RunState, StepState
 
 _MAX_DETAIL = 1_024

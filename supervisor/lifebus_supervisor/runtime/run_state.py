@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 from lifebus_contract.flows import FlowDefinition, OnFailure, OutcomeKind, StepDefinition, StepVerdict
 from lifebus_contract.questions import AnswerAction, QuestionKind
 from lifebus_contract.runs import RunStatus, StepStatus, TryInfo
-from lifebus_supervisor.runtime.outcome_text import reason_of
+from lifebus_supervisor.runtime.rules.outcome_text import reason_of
 from lifebus_supervisor.runtime.run_records import (
     AbortRequested,
     Answered,

@@ -25,12 +25,10 @@ from lifebus_contract.runs import (
     RunStatus,
     StepStatus,
 )
-from lifebus_supervisor.runtime.live_run import Input, LiveRun, Make
+from lifebus_supervisor.runtime.active_run import ActiveRun, Input, Make
 from lifebus_supervisor.runtime.ports import Progress
 from lifebus_supervisor.runtime.roots import Roots
-from lifebus_supervisor.runtime.run_engine import RunEngine
-from lifebus_supervisor.runtime.run_info import info_of, status_of
-from lifebus_supervisor.runtime.run_inputs import (
+from lifebus_supervisor.runtime.rules.run_inputs import (
     aborted,
     answered,
     attached,
@@ -39,6 +37,8 @@ from lifebus_supervisor.runtime.run_inputs import (
     owner_gone,
     retried,
 )
+from lifebus_supervisor.runtime.run_engine import RunEngine
+from lifebus_supervisor.runtime.run_info import info_of, status_of
 from lifebus_supervisor.runtime.run_records import BROKER, RunAttached, RunRecord, RunSubmitted
 from lifebus_supervisor.runtime.run_state import RunState, is_retriable, start_state
 
@@ -59,7 +59,7 @@ class RunTable:
         self.engine = engine
         self.on_active: Callable[[bool], None] = lambda _: None
         self._make_id = make_id
-        self._runs: dict[str, LiveRun] = {}
+        self._runs: dict[str, ActiveRun] = {}
         self._roots = Roots(state_dir)
         self._making: set[str] = set()
         engine.on_change = self._changed
@@ -85,7 +85,7 @@ class RunTable:
         try:
             now_ms = self.engine.clocks.now_ms()
             first = RunSubmitted(at_ms=now_ms, definition=definition, by=by)
-            run = LiveRun(start_state(name, first), await _real_path(definition.root), unwritten=(first,))
+            run = ActiveRun(start_state(name, first), await _real_path(definition.root), unwritten=(first,))
             await self._roots.hold(run, owner)
             try:
                 await self._put(run, lambda _, now: (RunAttached(at_ms=now, owner=owner, by=by),))
@@ -102,14 +102,14 @@ class RunTable:
             self._making.discard(name)
         return info_of(run.state)
 
-    def add(self, run: LiveRun) -> None:
+    def add(self, run: ActiveRun) -> None:
         """Take a run that was read from the journal; one that is not over has its root from here on."""
         self._runs[run.run_id] = run
         if run.state.ended is None:
             self._roots.keep(run)
             self.on_active(True)
 
-    async def hold(self, run: LiveRun) -> None:
+    async def hold(self, run: ActiveRun) -> None:
         """Have the broker hold a run's root.
 
         Raises:
@@ -117,7 +117,7 @@ class RunTable:
         """
         await self._roots.hold(run, BROKER)
 
-    def runs(self) -> list[LiveRun]:
+    def runs(self) -> list[ActiveRun]:
         """Return the runs as they are in memory."""
         return [*self._runs.values()]
 
@@ -278,7 +278,7 @@ class RunTable:
         """Whether a client runs some run."""
         return any(run.state.is_attached and not run.is_ours for run in self._runs.values())
 
-    async def _put(self, run: LiveRun, make: Make) -> None:
+    async def _put(self, run: ActiveRun, make: Make) -> None:
         """Have something recorded, and return once it is durable.
 
         Raises:
@@ -297,7 +297,7 @@ class RunTable:
         self.engine.put(run, Input(make, settle))
         await answer
 
-    def _changed(self, run: LiveRun) -> None:
+    def _changed(self, run: ActiveRun) -> None:
         if run.state.ended is not None:
             self._roots.release(run)
             self.on_active(len(self._roots) > 0)
@@ -315,20 +315,20 @@ class RunTable:
         if run is not None and info.answer is not None:
             self.engine.put(run, Input(partial(answered, info)))
 
-    def _require(self, run_id: str) -> LiveRun:
+    def _require(self, run_id: str) -> ActiveRun:
         run = self._runs.get(run_id)
         if run is None:
             raise InvalidRequest(f"there is no run `{run_id[:64]}`; `lifebus flow ls` lists them", code="no_run")
         return run
 
-    def _require_open(self, run_id: str) -> LiveRun:
+    def _require_open(self, run_id: str) -> ActiveRun:
         run = self._require(run_id)
         if run.state.ended is not None:
             raise StateConflict(f"run `{run_id[:64]}` is {run.state.ended.value}", code="run_over")
         return run
 
 
-def _same(run: LiveRun, definition: FlowDefinition) -> RunInfo:
+def _same(run: ActiveRun, definition: FlowDefinition) -> RunInfo:
     if run.state.definition != definition:
         raise StateConflict(f"`{run.run_id[:64]}` is the id of another run", code="run_exists")
     return info_of(run.state)

@@ -10,9 +10,9 @@ import anyio
 from lifebus_contract.flows import Outcome, OutcomeKind
 from lifebus_contract.runs import Artifact
 from lifebus_supervisor.runtime.artifacts import check_artifacts
-from lifebus_supervisor.runtime.decisions import ObservedEnd, is_proceeding
+from lifebus_supervisor.runtime.rules.decisions import ObservedEnd, is_proceeding
+from lifebus_supervisor.runtime.rules.step_environment import step_environment
 from lifebus_supervisor.runtime.run_state import RunState
-from lifebus_supervisor.runtime.step_environment import step_environment
 from lifebus_supervisor.runtime.step_process import StepCommand, StepEnd, run_step, wait_for_earlier
 
 OUTPUT: Final = "runs"

@@ -3,8 +3,8 @@
 import pytest
 
 from lifebus_contract.flows import CodeMap, CodeRule, Outcome, OutcomeKind, RetryPause, StepVerdict
-from lifebus_supervisor.runtime.outcomes import judge
-from lifebus_supervisor.runtime.retry_pause import pause_ms
+from lifebus_supervisor.runtime.rules.outcomes import judge
+from lifebus_supervisor.runtime.rules.retry_pause import pause_ms
 from support.flows import CODES, exited, flow, step
 
 PROCEED, RETRY, ESCALATE, ALERT = StepVerdict

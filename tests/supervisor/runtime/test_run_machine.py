@@ -14,9 +14,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from lifebus_contract.flows import FlowDefinition, OnFailure, Outcome, OutcomeKind, RetryPause
 from lifebus_contract.questions import AnswerAction, QuestionKind
 from lifebus_contract.runs import RunStatus, StepStatus
-from lifebus_supervisor.runtime.decisions import ObservedEnd, attach, carry_on, decide, end_of_try
-from lifebus_supervisor.runtime.run_inputs import aborted
-from lifebus_supervisor.runtime.run_questions import question_of
+from lifebus_supervisor.runtime.rules.decisions import ObservedEnd, attach, carry_on, decide, end_of_try
+from lifebus_supervisor.runtime.rules.run_inputs import aborted
+from lifebus_supervisor.runtime.rules.run_questions import question_of
 from lifebus_supervisor.runtime.run_records import (
     BROKER,
     Answered,

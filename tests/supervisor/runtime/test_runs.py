@@ -4,7 +4,6 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-import anyio
 import pytest
 
 from lifebus_broker.ports import Query
@@ -29,7 +28,8 @@ from support.flows import (
     until_waiting,
     use_runner,
 )
-from support.running import running_bus
+from support.integration.following import until as until_true
+from support.running import running_bus, until_answered
 
 DONE, SKIPPED, FAILED, ABORTED = StepStatus.DONE, StepStatus.SKIPPED, StepStatus.FAILED, StepStatus.ABORTED
 
@@ -45,9 +45,7 @@ async def answer(daemon: Daemon, info: RunInfo, action: AnswerAction, **fields: 
 async def receipts_of(daemon: Daemon, run_id: str) -> list[Receipt]:
     """Return the receipts of a run once all are there."""
     run = next(one for one in daemon.runs.runs() if one.run_id == run_id)
-    with anyio.fail_after(20):
-        while run.receipts is None or run.receipts.waiting:  # noqa: ASYNC110  the emitter has no event for it
-            await anyio.sleep(0.005)
+    await until_true(lambda: run.receipts is not None and not run.receipts.waiting)
     page = await daemon.bus.ledger.read(Query(session=("flow", run_id), limit=1_000))
     return [decode_receipt(one.receipt) for one in page.stored]
 
@@ -56,11 +54,11 @@ async def questions_of(daemon: Daemon, run_id: str) -> list[str]:
     """Return what is pending in a run's session, once the state of all of its receipts is known."""
     await receipts_of(daemon, run_id)
     assert daemon.follower is not None
-    with anyio.fail_after(20):
-        position, state = await daemon.follower.known(("flow", run_id))
-        while position < daemon.bus.ledger.head:
-            await anyio.sleep(0.005)
-            position, state = await daemon.follower.known(("flow", run_id))
+    follower = daemon.follower
+    position, state = await until_answered(
+        lambda: follower.known(("flow", run_id)), lambda known: known[0] >= daemon.bus.ledger.head
+    )
+    assert position
     assert state is not None
     return [one.about for one in state.questions]
 
@@ -243,9 +241,7 @@ async def test_an_abort_stops_what_runs_and_takes_back_what_is_asked(tmp_path: P
         await until(runs, run_id, lambda info: info.steps[0].status is StepStatus.ASKING)
         await runs.abort(run_id, "me", "enough")
         info = await until_over(runs, run_id)
-        with anyio.fail_after(10):
-            while daemon.inbox.questions():  # noqa: ASYNC110  it is taken back behind the end of the run
-                await anyio.sleep(0.005)
+        await until_true(lambda: not daemon.inbox.questions())
         with pytest.raises(StateConflict) as refused:
             await runs.abort(run_id, "me")
     assert (info.status, info.reason) == (RunStatus.ABORTED, "enough")

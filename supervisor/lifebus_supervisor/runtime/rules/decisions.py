@@ -11,8 +11,8 @@ from msgspec import Struct
 from lifebus_contract.flows import FlowDefinition, Outcome, OutcomeKind, StepDefinition, StepVerdict
 from lifebus_contract.questions import QuestionKind
 from lifebus_contract.runs import Artifact, ContextSignals, RunStatus, StepStatus
-from lifebus_supervisor.runtime.outcomes import judge
-from lifebus_supervisor.runtime.retry_pause import pause_ms
+from lifebus_supervisor.runtime.rules.outcomes import judge
+from lifebus_supervisor.runtime.rules.retry_pause import pause_ms
 from lifebus_supervisor.runtime.run_names import APPROVAL_SERIES, question_id
 from lifebus_supervisor.runtime.run_records import (
     Asked,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import anyio
 
 from lifebus_contract import LifebusError
-from lifebus_supervisor.runtime.receipt_emitter import RunReceipts
+from lifebus_supervisor.runtime.bus.receipt_emitter import RunReceipts
 from lifebus_supervisor.runtime.root_lock import RootLock
 from lifebus_supervisor.runtime.run_records import BROKER, RunRecord
 from lifebus_supervisor.runtime.run_state import RunState
@@ -34,7 +34,7 @@ class Input:
 
 
 @dataclass(slots=True, eq=False)
-class LiveRun:
+class ActiveRun:
     """A run.  `root` is the real path that it holds.
 
     `state` is what is durable; `unwritten` are first records that are not.  `tries` has, for each step that runs in

@@ -1,4 +1,4 @@
-"""What a run is on the bus: a record in, lifecycle events out (docs/flows.md, "On the bus").  Pure.
+"""What a run is on the bus: a record in, lifecycle events out (docs/flows.md, "States").  Pure.
 
 Ids and keys are derived from the run and the number of the record, so that emitting again after a crash changes
 nothing.  The run is a session, a try is a frame.
@@ -27,7 +27,7 @@ from lifebus_contract.fields import FactValue
 from lifebus_contract.flows import OutcomeKind, StepVerdict
 from lifebus_contract.ids import EVENT, INVOCATION, PAYLOAD
 from lifebus_contract.runs import ContextSignals
-from lifebus_supervisor.runtime.manifest import ADAPTER_ID, ADAPTER_VERSION, MODE
+from lifebus_supervisor.runtime.bus.manifest import ADAPTER_ID, ADAPTER_VERSION, MODE
 from lifebus_supervisor.runtime.run_names import frame_id
 from lifebus_supervisor.runtime.run_records import (
     AbortRequested,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from lifebus_contract import InvalidRequest, StateConflict
 from lifebus_contract.questions import QuestionInfo
 from lifebus_contract.runs import RunStatus, StepStatus
-from lifebus_supervisor.runtime.decisions import attach, detach
+from lifebus_supervisor.runtime.rules.decisions import attach, detach
 from lifebus_supervisor.runtime.run_records import (
     BROKER,
     AbortRequested,

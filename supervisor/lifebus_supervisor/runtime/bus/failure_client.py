@@ -8,9 +8,9 @@ from typing import Final
 from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.clients import CallbackClient, FunctionInvoker
 from lifebus_contract import CallbackResponse, DispatchEnvelope, LifecycleEvent
-from lifebus_supervisor.runtime.manifest import ADAPTER_ID
-from lifebus_supervisor.runtime.receipt_emitter import FAILURES
-from lifebus_supervisor.runtime.receipts import failure_of
+from lifebus_supervisor.runtime.bus.manifest import ADAPTER_ID
+from lifebus_supervisor.runtime.bus.receipt_emitter import FAILURES
+from lifebus_supervisor.runtime.bus.receipts import failure_of
 
 _EVENTS: Final = frozenset({LifecycleEvent.FRAME_ENDED, LifecycleEvent.SUPERVISOR_TICK})
 

@@ -11,8 +11,8 @@ from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.dispatch import EmissionResult
 from lifebus_contract import Emission, LifecycleEvent
 from lifebus_contract.codes import TEMPORARY
-from lifebus_supervisor.runtime.manifest import ADAPTER_ID
-from lifebus_supervisor.runtime.receipts import CLIENT_ID, failure_of
+from lifebus_supervisor.runtime.bus.manifest import ADAPTER_ID
+from lifebus_supervisor.runtime.bus.receipts import CLIENT_ID, failure_of
 
 MAX_WAITING: Final = 256
 """So many records of a run may wait for their receipts; then the run waits as well."""

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from lifebus_contract.questions import AnswerAction, Question, QuestionKind
 from lifebus_contract.runs import TryInfo
-from lifebus_supervisor.runtime.outcome_text import describe_outcome
+from lifebus_supervisor.runtime.rules.outcome_text import describe_outcome
 from lifebus_supervisor.runtime.run_records import Asked
 from lifebus_supervisor.runtime.run_state import RunState, StepState
 
