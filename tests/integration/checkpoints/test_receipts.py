@@ -11,6 +11,7 @@ import pytest
 
 import lifebus
 from lifebus.checkpoints.project import ProjectCheckpoints
+from lifebus.checkpoints.receipts import session_of_step
 from lifebus.checkpoints.reporting import Checkpoints
 from lifebus.loa.checkpoint import LOA_CHECKPOINT
 from lifebus_supervisor.daemon.composition import Daemon
@@ -141,3 +142,20 @@ async def test_many_savers_of_one_project_leave_a_receipt_each(tmp_path: Path) -
                 tasks.start_soon(save, number)
         recorded = [one["payload_receipts"][0]["payload_id"] for one in rows(daemon)]
     assert len(recorded) == len(set(recorded)) == 12
+
+
+async def test_a_checkpoint_of_no_session_is_on_record_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Whichever adapter stands for lifebus's own runs: one that every broker knows.
+    monkeypatch.setattr("lifebus.checkpoints.reporting.ADAPTER_ID", "codex")
+    async with running_bus() as daemon, connected(daemon) as bus:
+        saved = await Checkpoints(bus, tmp_path / "state").save(BODY, kind=LOA_CHECKPOINT, root=tmp_path)
+        assert saved.fault is None
+        (receipt,) = rows(daemon)
+    assert (receipt["adapter_id"], receipt["harness_session_id"], receipt["sequence"]) == ("codex", None, None)
+    assert receipt["payload_receipts"][0]["payload_id"] == saved.info.checkpoint_id
+
+
+def test_a_step_of_a_flow_has_the_session_of_its_run() -> None:
+    assert session_of_step({"LIFEBUS_FLOW_RUN": "run-1"}) == ("flow", "run-1")
+    assert session_of_step({"LIFEBUS_FLOW_RUN": ""}) is None
+    assert session_of_step({}) is None

@@ -66,3 +66,10 @@ def test_a_root_that_is_not_there_is_said_at_once(tmp_path: Path) -> None:
     ran = Shell(tmp_path).call("stdio", "--root", str(tmp_path / "none"))
     assert ran.code == 65
     assert "none cannot be opened: No such file or directory" in ran.err
+
+
+def test_in_a_step_of_a_flow_the_root_is_that_of_its_run(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("here")
+    shell = Shell(tmp_path, LIFEBUS_FLOW_ROOT=str(tmp_path))
+    ran = shell.run("stdio", stdin=b'{"id":1,"verb":"read","body":{"path":"file"}}\n')
+    assert (ran.code, ran.lines) == (0, [{"id": 1, "ok": {"content": "here"}}])

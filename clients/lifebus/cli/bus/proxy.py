@@ -63,7 +63,7 @@ def stdio(
     *,
     runtime_dir: Annotated[Path | None, Parameter(env_var="LIFEBUS_RUNTIME_DIR")] = None,
     timeout: str = "5s",
-    root: Path | None = None,
+    root: Annotated[Path | None, Parameter(env_var="LIFEBUS_FLOW_ROOT")] = None,
 ) -> ExitCode:
     """Speak the request protocol on stdin and stdout, one JSON object a line, until stdin ends.
 
@@ -72,7 +72,7 @@ def stdio(
     Args:
         runtime_dir: The directory with the broker's sockets.
         timeout: How long a question may wait for the broker.
-        root: The directory beneath which files may be read and written; none without it.
+        root: The directory beneath which files may be read and written; in a step of a flow that of its run.
     """
     import anyio  # noqa: PLC0415
 
