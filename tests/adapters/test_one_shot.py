@@ -45,6 +45,7 @@ GOOD = {
     "gemini": Expected("ace14ae8-d26e-40a6-beef-9875a962f2bc", "fake-model"),
     "opencode": Expected("ses_df87d82c2ffed1Zq8UxkxDwmWD", calls=2),
     "hermes": Expected("20261123_082740_9ec0ac", "fake-model", 2),
+    "openclaw": Expected("s1", "fake-model", 2),
 }
 REFUSED = {
     "codex": ("01a20781-3376-7a50-abfa-c29ea301eaa6", "unexpected status 401 Unauthorized: told to fail"),
@@ -52,6 +53,7 @@ REFUSED = {
     "gemini": ("31da7836-e767-4275-ab93-3c3b2b022462", "[API Error: "),
     "opencode": ("ses_df87a5d83ffehr477ZqyhcG74W", "told to fail"),
     "hermes": (None, "HTTP 401: told to fail"),
+    "openclaw": (None, "⚠️ loopback/fake-model request failed (authentication failed, HTTP 401)."),
 }
 
 
@@ -147,6 +149,7 @@ CODES: dict[str, dict[int, StepVerdict | None]] = {
     },
     "opencode": {1: StepVerdict.RETRY},
     "hermes": {1: StepVerdict.RETRY, 2: StepVerdict.ALERT},
+    "openclaw": {1: StepVerdict.RETRY},
 }
 
 

@@ -1,6 +1,7 @@
 """Prompts as steps: resolved before they run, and a harness that says that it failed has not ended well."""
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -106,8 +107,12 @@ async def test_a_harness_that_is_not_installed_cannot_start(tmp_path: Path) -> N
     assert "`hermes`" in end.outcome.detail
 
 
-def test_each_try_asks_for_a_session_of_its_own() -> None:
-    prompt = HarnessPrompt(adapter_id="hermes", text="x")
-    assert prompt_command(prompt, "r", "s", 1) == prompt_command(prompt, "r", "s", 2)
+def test_each_try_of_a_harness_that_is_given_its_session_has_one_of_its_own() -> None:
+    prompt = HarnessPrompt(adapter_id="openclaw", text="x")
+    tries = [("r", "s", 1), ("r", "s", 2), ("r", "s2", 1), ("r2", "s", 1), ("r", "s", 1)]
+    commands = [prompt_command(prompt, *one) for one in tries]
+    assert len(set(commands)) == 4
+    assert commands[0] == commands[4]
+    assert all(re.fullmatch(r"lifebus-[0-9a-f]{32}", one[one.index("--session-id") + 1]) for one in commands)
     with pytest.raises(InvalidRequest):
         prompt_command(HarnessPrompt(adapter_id="nobody", text="x"), "r", "s", 1)

@@ -3,7 +3,7 @@
 from typing import Final
 
 from lifebus_adapters.harness import USER_TEXT_ONLY, Harness
-from lifebus_adapters.openclaw import assets, hooks, telemetry
+from lifebus_adapters.openclaw import assets, hooks, one_shot, telemetry
 
 __all__ = ["HARNESS"]
 
@@ -15,5 +15,6 @@ HARNESS: Final = Harness(
     hook_facts=telemetry.hook_facts,
     sources=telemetry.SOURCES,
     assets=assets.ASSETS,
+    one_shot=one_shot.ONE_SHOT,
 )
 """What is known of OpenClaw."""
