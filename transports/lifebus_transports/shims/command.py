@@ -10,10 +10,10 @@ from functools import partial
 from typing import Final
 
 from lifebus_transports.shims import ending
-from lifebus_transports.shims.channel import Channel
 from lifebus_transports.shims.kernel import Process, descendants, start_of
 from lifebus_transports.shims.messages import Limit, ShimCommand, ShimEnd, StartFault
 from lifebus_transports.shims.output import Output
+from lifebus_transports.shims.owner_channel import OwnerChannel
 
 LEFT_GRACE_S: Final = 0.5
 """How long, after SIGTERM, what a command leaves behind may take to end, and a command whose owner is gone; seconds."""
@@ -35,7 +35,7 @@ class Command:
     got SIGTERM.
     """
 
-    def __init__(self, channel: Channel, wakeup: int, *, adopts: bool) -> None:
+    def __init__(self, channel: OwnerChannel, wakeup: int, *, adopts: bool) -> None:
         self._channel = channel
         self._wakeup = wakeup
         self._adopts = adopts

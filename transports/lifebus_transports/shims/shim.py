@@ -8,9 +8,9 @@ import os
 import signal
 from typing import Final
 
-from lifebus_transports.shims.channel import Channel
 from lifebus_transports.shims.command import Command
 from lifebus_transports.shims.kernel import adopt_orphans, name_process
+from lifebus_transports.shims.owner_channel import OwnerChannel
 
 _NOT_OURS: Final = frozenset({signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD})
 _HELD_OFF: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
@@ -23,7 +23,7 @@ def main() -> None:
     os.chdir("/")
     name_process("lifebus-shim")
     adopts = adopt_orphans()
-    channel = Channel(os.dup(0))
+    channel = OwnerChannel(os.dup(0))
     # The number 0 stays taken: no pipe of a command may get it.
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     wakeup = _watch_signals()

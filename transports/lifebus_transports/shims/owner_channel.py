@@ -9,7 +9,7 @@ from lifebus_transports.shims.messages import ShimCommand, Unpacker, pack
 _CHUNK: Final = 65_536
 
 
-class Channel:
+class OwnerChannel:
     """Messages from and to the owner; `descriptor` is -1 once the owner is gone."""
 
     def __init__(self, descriptor: int) -> None:
