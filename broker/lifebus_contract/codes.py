@@ -260,6 +260,7 @@ _FLOWS: Final[_Codes] = {
     "costs_full": ErrorCode(_INVALID, "a run has more calls or more tokens than can be counted"),
     "flow_invalid": ErrorCode(_INVALID, "a flow file has mistakes, all of which are named"),
     "no_prices": ErrorCode(_INVALID, "the extra `lifebus[prices]` is not installed; the calls are counted as unpriced"),
+    "no_output": ErrorCode(_INVALID, "nothing is kept of what the try wrote, or it was not tried yet"),
     "no_run": ErrorCode(_INVALID, "there is no such run"),
     "no_step": ErrorCode(_INVALID, "the run has no such step"),
     "not_owner": ErrorCode(_CONFLICT, "another one runs it by now"),

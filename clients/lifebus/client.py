@@ -20,6 +20,7 @@ from lifebus._internal.worker import Handler, serve
 from lifebus.checkpoints.reporting import Checkpoints
 from lifebus.consumer import Deliveries, consume, consume_request
 from lifebus.consumer_admin import ConsumerAdmin
+from lifebus.flows.runs import Flows
 from lifebus.inbox import QuestionInbox
 from lifebus.ledger_admin import LedgerAdmin
 from lifebus.signals import SignalReceived, Signals
@@ -87,7 +88,7 @@ class Bus:
     """A connection to a broker.  Made by `connect`; safe for many tasks of one event loop at once.
 
     `cursors` administers named consumers, `ledger` the ledger; `saves` takes snapshots and resumes from them; `inbox`
-    has the questions to people; `checkpoints` keeps those of clients.
+    has the questions to people, `flows` begins runs of flows and steers them; `checkpoints` keeps those of clients.
     """
 
     def __init__(self, connection: Connection, client_id: str, timeout: float) -> None:
@@ -98,6 +99,7 @@ class Bus:
         self.ledger = LedgerAdmin(connection, timeout)
         self.saves = Snapshots(connection, timeout)
         self.checkpoints = Checkpoints(self)
+        self.flows = Flows(connection, client_id, timeout)
         self._connection = connection
         self._outbox = Outbox(connection, client_id)
 

@@ -25,6 +25,7 @@ COMMANDS: Final = {
         "bus.checkpoint:app",
         "Save, find and export checkpoints, and compare their files.",
     ),
+    "flow": (_BUS, "flows.commands:app", "Run flows: phases in order, with retries, and people where one is needed."),
     "tail": (_READ, "read.receipts:tail", "Follow receipts as they come, or read old ones."),
     "signals": (_READ, "read.signals:signals", "Follow what app-servers say, or read what is kept of it."),
     "sessions": (_READ, "read.status:sessions", "List the sessions in the ledger."),

@@ -13,6 +13,12 @@ class ExitCode(IntEnum):
     NEGATIVE = 1
     """It worked, and the answer is no: invalid document, unmet requirement, failed check, recorded failure."""
     USAGE = 2
+    RUN_ABORTED = 3
+    """The run of a flow was aborted."""
+    PERSON_ASKED = 4
+    """A run waits for a person, and was not to be followed any longer."""
+    RUN_INTERRUPTED = 5
+    """Nobody runs the run any more; it can be resumed."""
     BAD_DATA = 65
     """What was given to be sent is against the contract."""
     UNAVAILABLE = 69

@@ -26,11 +26,8 @@ from lifebus_transports.adapter_names import adapter_id_of
 T = TypeVar("T")
 Table = TypeVar("Table", bound=Struct)
 
-DEFAULT_PASSED: Final = (
-    *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_*", "TZ", "TMPDIR"),
-    *("XDG_*", "LIFEBUS_RUNTIME_DIR", "LIFEBUS_STATE_DIR"),
-)
-"""The variables that a phase gets where neither it nor `defaults` says which: what programs need to find their way."""
+DEFAULT_PASSED: Final = ("XDG_*", "LIFEBUS_RUNTIME_DIR", "LIFEBUS_STATE_DIR")
+"""The variables that are passed on where the file does not say which, beside those that every phase gets."""
 
 _SHELL: Final = ("/bin/sh", "-ec")
 """With -e: a line of several commands has failed as soon as one of them has."""

@@ -3,7 +3,7 @@
 import re
 from typing import Any, Final
 
-_FORM: Final = re.compile(r"^(?P<count>\d{1,9}(?:\.\d{1,6})?)(?P<unit>ms|s|m|h|d)$")
+_FORM: Final = re.compile(r"^(?P<count>\d{1,9}(?:\.\d{1,6})?)(?P<unit>ms|s|m|h|d)$(?!\n)")
 _MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 

@@ -14,7 +14,8 @@ from lifebus.stdio.messages import encode_body, wait_of
 from lifebus.stdio.sources import FollowSource, open_source
 from lifebus_contract import validate
 from lifebus_transports.messages.emissions import Emit
-from lifebus_transports.messages.verbs import Repeat, find_verb
+from lifebus_transports.messages.verb_types import Repeat
+from lifebus_transports.messages.verbs import find_verb
 from lifebus_transports.messages.workers import Serve
 
 

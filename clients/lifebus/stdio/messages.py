@@ -10,7 +10,7 @@ from lifebus_contract.codec import load_json
 from lifebus_contract.fields import MAX_MESSAGE_BYTES, Document
 from lifebus_transports.framing.lines import Overlong
 from lifebus_transports.messages.common import RefusalInfo
-from lifebus_transports.messages.verbs import Verb
+from lifebus_transports.messages.verb_types import Verb
 
 MAX_LINE: Final = MAX_MESSAGE_BYTES
 """Longest line that is read, in bytes without its newline."""

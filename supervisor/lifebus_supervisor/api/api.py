@@ -18,7 +18,7 @@ from lifebus_supervisor.api.calls import Call, Peer
 from lifebus_supervisor.api.table import BoundVerb, Handlers, bind
 from lifebus_transports.adapter_names import with_adapter_ids
 from lifebus_transports.messages.common import Nothing
-from lifebus_transports.messages.verbs import Access, CallPool
+from lifebus_transports.messages.verb_types import Access, CallPool
 
 # How often a stream renews the lease that its messages come under; a lease lasts three times as long
 _RENEW_S: Final = 1.0

@@ -26,7 +26,7 @@ class StatusVerbs:
     def __init__(
         self,
         bus: EventBus,
-        runtime_dir: Path,
+        directories: tuple[Path, Path],
         *,
         counters: Callable[[], Mapping[str, int]],
         harnesses: Callable[[], tuple[HarnessStatus, ...]],
@@ -35,7 +35,7 @@ class StatusVerbs:
         backup: Callable[[], BackupStatus | None],
     ) -> None:
         self._bus = bus
-        self._runtime_dir = runtime_dir
+        self._runtime_dir, self._state_dir = directories
         self._counters = counters
         self._harnesses = harnesses
         self._retention = retention
@@ -59,6 +59,7 @@ class StatusVerbs:
             pid=os.getpid(),
             uptime_s=int(time.monotonic() - self._started),
             runtime_dir=str(self._runtime_dir),
+            state_dir=str(self._state_dir),
             ledger=self._bus.ledger.status(),
             clients=len(self._bus.clients.all()),
             counters=dict(self._counters()),

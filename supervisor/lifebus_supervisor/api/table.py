@@ -6,7 +6,8 @@ from typing import Any
 from msgspec import Struct
 
 from lifebus_supervisor.api.calls import Call
-from lifebus_transports.messages.verbs import VERBS, Verb
+from lifebus_transports.messages.verb_types import Verb
+from lifebus_transports.messages.verbs import VERBS
 
 Handler = Callable[[Call, Any], Any]
 """Takes a call and its decoded body, and returns the answer; for a verb with a pool, an awaitable of the answer.

@@ -23,6 +23,7 @@ from lifebus_supervisor.api.api import Api
 from lifebus_supervisor.api.consumers import Consumers
 from lifebus_supervisor.api.dispatches import Dispatches
 from lifebus_supervisor.api.emissions import EmissionVerbs
+from lifebus_supervisor.api.flows import FlowVerbs
 from lifebus_supervisor.api.inbox import InboxVerbs
 from lifebus_supervisor.api.observations import ObservationVerbs
 from lifebus_supervisor.api.operations import OperationVerbs
@@ -170,7 +171,7 @@ def _compose_api(core: Core, receipts: ReceiptPublisher, count: Callable[[], Map
     retention = core.retention
     status = StatusVerbs(
         core.bus,
-        core.settings.runtime_dir,
+        (core.settings.runtime_dir, core.settings.state_dir),
         counters=count,
         harnesses=lambda: harness_statuses(core.supervisor, time.monotonic(), time.time()),
         retention=lambda: None if retention is None else retention.report(),
@@ -190,6 +191,7 @@ def _compose_api(core: Core, receipts: ReceiptPublisher, count: Callable[[], Map
         core.consumers.handlers(),
         InboxVerbs(core.inbox).handlers(),
         core.snapshots.handlers(),
+        FlowVerbs(core.runs, core.settings.state_dir).handlers(),
     )
     return Api(families, core.tasks, reads=core.settings.limits.backfills)
 

@@ -134,6 +134,14 @@ class RunTable:
         """
         return info_of(self._require(run_id).state)
 
+    def definition(self, run_id: str) -> FlowDefinition:
+        """Return what a run runs.
+
+        Raises:
+            InvalidRequest: ``no_run``.
+        """
+        return self._require(run_id).state.definition
+
     async def wait(self, run_id: str, after_number: int, wait_s: float) -> RunInfo:
         """Return how a run stands once more than `after_number` records are there, after `wait_s` at the latest.
 

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -12,7 +13,8 @@ import lifebus
 from lifebus_contract import FailureClass, LifebusError, decode_msgpack, encode_msgpack, validate
 from lifebus_supervisor.api.api import Api, Message
 from lifebus_supervisor.daemon.composition import Daemon
-from lifebus_transports.messages.verbs import VERBS, Access, find_verb
+from lifebus_transports.messages.verb_types import Access
+from lifebus_transports.messages.verbs import VERBS, find_verb
 from support.broker_process import until
 from support.golden import golden
 from support.integration.observing import EVENT, signal
@@ -54,7 +56,7 @@ def emission(session: str = "s1") -> dict[str, Any]:
     return {"client_id": "test", "emissions": [{"request": msgspec.to_builtins(request)}]}
 
 
-async def test_every_verb_of_the_table_passes_through_an_adaptor_in_this_process() -> None:
+async def test_every_verb_of_the_table_passes_through_an_adaptor_in_this_process(tmp_path: Path) -> None:
     async with running_bus() as daemon:
         bus = InProcess(daemon.api)
         await record_and_read(bus)
@@ -63,6 +65,7 @@ async def test_every_verb_of_the_table_passes_through_an_adaptor_in_this_process
         await serve(bus, daemon)
         await ask_people(bus)
         await keep(bus, daemon)
+        await run_flows(bus, tmp_path)
     assert bus.called == set(VERBS)
 
 
@@ -142,6 +145,44 @@ async def keep(bus: InProcess, daemon: Daemon) -> None:
     assert (await bus.call("state"))["position"] == 1
 
 
+async def run_flows(bus: InProcess, root: Path) -> None:
+    run = {"run_id": "r-1"}
+    step = {"step_id": "ask", "command": ["sh", "-c", "echo said; exit 2"]}
+    flow = {"name": "f", "client_id": "test", "root": str(root), "steps": [step]}
+    begun = await bus.call("flow_submit", {**run, "by": "me", "definition": flow})
+    assert [one["run_id"] for one in (await bus.call("flow_list"))["runs"]] == ["r-1"]
+    assert (await bus.call("flow_show", run))["definition"]["name"] == "f"
+    stands, number = begun, 0
+    while stands["status"] != "waiting":
+        stands = await bus.call("flow_wait", {**run, "after_number": number, "wait_ms": 30_000})
+        number = stands["number"]
+    assert stands["steps"][0]["tries"][0]["outcome"] == {"kind": "exited", "code": 2}
+    assert (await bus.call("flow_logs", {**run, "step_id": "ask"}))["text"] == "said\n"
+    await bus.call("flow_retry", {**run, "by": "me", "step_id": "ask"})
+    await bus.call("flow_resume", {**run, "by": "me"})
+    await bus.call("flow_abort", {**run, "by": "me", "reason": "enough"})
+    while stands["status"] != "aborted":
+        stands = await bus.call("flow_wait", {**run, "after_number": number, "wait_ms": 30_000})
+        number = stands["number"]
+    for verb, body in UNBUILT.items():
+        with pytest.raises(LifebusError, match="not built"):
+            await bus.call(verb, body)
+    other = {**run, "owner": "me"}
+    with pytest.raises(LifebusError, match="is aborted"):
+        await bus.call("flow_claim", other)
+    with pytest.raises(LifebusError, match="does not run it"):
+        await bus.call("flow_record", {**other, "after_number": 1, "records": [DETACHED]})
+
+
+FLOW = {"name": "f", "client_id": "c", "root": "/", "steps": [{"step_id": "s", "command": ["true"]}]}
+DETACHED = {"kind": "detached", "at_ms": 1}
+UNBUILT: dict[str, dict[str, Any]] = {
+    "flow_signals": {"run_id": "r-1"},
+    "flow_log": {"event": {"event": "x", "run_id": "r-1", "at_ms": 1}},
+    "flow_cost": {"record": {"run_id": "r-1", "step_id": "ask"}},
+}
+
+
 async def test_a_peer_that_is_no_operator_may_not_change_what_is_kept_for_everybody() -> None:
     refused: set[str] = set()
     async with running_bus() as daemon:
@@ -157,6 +198,12 @@ async def test_a_peer_that_is_no_operator_may_not_change_what_is_kept_for_everyb
                 "answer": {"action": "retry", "responder": "me", "responded_at_ms": 2},
             },
             "inbox_withdraw": {"question_id": "q"},
+            "flow_submit": {"run_id": "r", "by": "x", "definition": FLOW},
+            **{verb: {"run_id": "r", "by": "x"} for verb in ("flow_resume", "flow_abort")},
+            "flow_retry": {"run_id": "r", "by": "x", "step_id": "s"},
+            "flow_logs": {"run_id": "r", "step_id": "s"},
+            "flow_claim": {"run_id": "r", "owner": "x"},
+            "flow_record": {"run_id": "r", "owner": "x", "after_number": 0},
         }
         for verb, body in bodies.items():
             with pytest.raises(LifebusError) as refusal:

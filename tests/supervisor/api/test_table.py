@@ -5,7 +5,8 @@ import pytest
 
 from lifebus_contract.fields import Document
 from lifebus_supervisor.api.table import Handler, bind
-from lifebus_transports.messages.verbs import VERBS, CallPool, Verb
+from lifebus_transports.messages.verb_types import CallPool, Verb
+from lifebus_transports.messages.verbs import VERBS
 
 
 def nothing(*_: object) -> None:

@@ -43,6 +43,7 @@ class BrokerStatus(Struct, frozen=True, kw_only=True):
     pid: int
     uptime_s: int
     runtime_dir: str
+    state_dir: str = ""
     ledger: LedgerStatus
     clients: int
     counters: dict[str, int]

@@ -4,15 +4,10 @@ The broker binds a handler to each verb (`lifebus_supervisor.api.table`).  Adapt
 over, read here how to decode a body and how long an answer may take.
 """
 
-from enum import StrEnum
-from typing import Any, Final
-
-from msgspec import Struct
+from typing import Final
 
 from lifebus_contract import AdapterManifest, InvalidRequest, Negotiation
 from lifebus_contract.consumers import ConsumerInfo
-from lifebus_contract.fields import Document
-from lifebus_contract.questions import QuestionInfo
 from lifebus_contract.views import SessionHead
 from lifebus_transports.messages.common import Nothing
 from lifebus_transports.messages.consumers import (
@@ -30,14 +25,8 @@ from lifebus_transports.messages.consumers import (
     ResetConsumer,
 )
 from lifebus_transports.messages.emissions import Emit, EmitAnswer, Negotiate
-from lifebus_transports.messages.inbox import (
-    AnswerQuestion,
-    AskQuestion,
-    QuestionPage,
-    QuestionsQuery,
-    ShowQuestion,
-    WithdrawQuestion,
-)
+from lifebus_transports.messages.flow_verbs import FLOW_VERBS
+from lifebus_transports.messages.inbox_verbs import INBOX_VERBS
 from lifebus_transports.messages.ledger import Prune, PruneAnswer, Verify, VerifyAnswer
 from lifebus_transports.messages.reads import Backfill, BackfillPage, Marker, SessionsQuery
 from lifebus_transports.messages.signals import (
@@ -52,82 +41,17 @@ from lifebus_transports.messages.snapshots import Revise, ReviseAnswer, Save, Sa
 from lifebus_transports.messages.state import StatePage, StateQuery
 from lifebus_transports.messages.status import BrokerStatus
 from lifebus_transports.messages.ticks import Tick, TickAnswer
+from lifebus_transports.messages.verb_types import (
+    CONSUMERS,
+    OBSERVATIONS,
+    PRUNES,
+    READS,
+    TICKS,
+    Access,
+    Repeat,
+    Verb,
+)
 from lifebus_transports.messages.workers import ClientInfo, Dispatch, Response, Serve
-
-
-class Access(StrEnum):
-    """Who may call a verb."""
-
-    ANYONE = "anyone"
-    """Every peer that the transport admits."""
-    WORKER = "worker"
-    """The peer that serves as a callback client; of any other the call changes nothing."""
-    CONSUMER = "consumer"
-    """The peer that consumes the name; of any other the call changes nothing or is refused."""
-    OPERATOR = "operator"
-    """A peer that may change what is kept for everybody; on the local sockets each peer of the broker's user may."""
-
-
-class Repeat(StrEnum):
-    """Whether a call may be made again when no answer came."""
-
-    SAFE = "safe"
-    """It changes nothing, or nothing more when it comes twice."""
-    KEYED = "keyed"
-    """Only where every emission carries an idempotency key."""
-    NEVER = "never"
-    """What became of the first call has to be looked up before."""
-
-
-class CallPool(Struct, frozen=True):
-    """Verbs that share a bound on how many of their calls may be under way; `size` None is the broker's setting."""
-
-    name: str
-    size: int | None
-
-
-READS: Final = CallPool("reads", None)
-"""Bounded by ``limits.backfills``."""
-
-TICKS: Final = CallPool("ticks", 256)
-"""Many, because one examination of the harnesses answers all ticks that wait for it."""
-
-OBSERVATIONS: Final = CallPool("observations", 64)
-"""Few, because a batch takes up to 256 KiB."""
-
-CONSUMERS: Final = CallPool("cursors", 1024)
-"""Many, because each consumer waits in one fetch, and its acknowledgements for the disk."""
-
-QUESTIONS: Final = CallPool("questions", 256)
-"""Many, because whoever waits for an answer waits in one call."""
-
-PRUNES: Final = CallPool("prunes", 1)
-"""One, because a second one would drop what the first is still reading."""
-
-
-class Verb(Struct, frozen=True, kw_only=True):
-    """One verb.
-
-    `answer` is the type of the answer, None where there is none; `stream` that of the messages which follow an answer
-    until `leave`.  A verb without `pool` is answered without a task.  `records` says that it adds receipts, which a
-    broker that stops refuses.  An answer may take `timeout_factor` times the client's timeout, and beside it as long
-    as the body's key `wait_key` says, in milliseconds.  `embedded` names the list in the body and the key of its
-    entries that hold JSON as a byte string: protocols that are JSON themselves have the JSON stand there.
-    """
-
-    name: str
-    summary: str
-    body: type[Document]
-    answer: Any
-    stream: Any = None
-    access: Access = Access.ANYONE
-    pool: CallPool | None = None
-    records: bool = False
-    timeout_factor: int = 1
-    wait_key: str | None = None
-    repeat: Repeat = Repeat.SAFE
-    embedded: tuple[str, str] | None = None
-
 
 _TABLE: Final = (
     Verb(name="ping", summary="Answers with nothing.", body=Nothing, answer=Nothing),
@@ -338,44 +262,8 @@ _TABLE: Final = (
         pool=PRUNES,
         timeout_factor=100,  # what is dropped is read before
     ),
-    Verb(
-        name="inbox_ask",
-        summary="Asks a person, durably and once.",
-        body=AskQuestion,
-        answer=QuestionInfo,
-        pool=QUESTIONS,
-    ),
-    Verb(
-        name="inbox_list",
-        summary="Returns a page of the questions to people.",
-        body=QuestionsQuery,
-        answer=QuestionPage,
-        pool=QUESTIONS,
-    ),
-    Verb(
-        name="inbox_show",
-        summary="Returns a question, as soon as it is settled where that is wanted.",
-        body=ShowQuestion,
-        answer=QuestionInfo,
-        pool=QUESTIONS,
-        wait_key="wait_ms",
-    ),
-    Verb(
-        name="inbox_answer",
-        summary="Settles a question by a person's answer.",
-        body=AnswerQuestion,
-        answer=QuestionInfo,
-        access=Access.OPERATOR,
-        pool=QUESTIONS,
-    ),
-    Verb(
-        name="inbox_withdraw",
-        summary="Settles a question without an answer.",
-        body=WithdrawQuestion,
-        answer=QuestionInfo,
-        access=Access.OPERATOR,
-        pool=QUESTIONS,
-    ),
+    *INBOX_VERBS,
+    *FLOW_VERBS,
     Verb(name="clients", summary="Lists the registered callback clients.", body=Nothing, answer=list[ClientInfo]),
     Verb(name="manifests", summary="Lists the adapters' manifests.", body=Nothing, answer=list[AdapterManifest]),
     Verb(name="status", summary="Says how the broker is.", body=Nothing, answer=BrokerStatus),

@@ -162,11 +162,11 @@ def _description(info: "QuestionInfo") -> list[str]:
     lines += _section("Context", [clean(line) for line in context])
     lines += _section("Brought by", [_notification(one) for one in info.notifications])
     if info.is_open:
-        lines += _section("Answer", _ways(info))
+        lines += _section("Answer", ways_to_answer(info))
     return lines
 
 
-def _ways(info: "QuestionInfo") -> list[str]:
+def ways_to_answer(info: "QuestionInfo") -> list[str]:
     """Return the commands that answer, and what may be modified."""
     from shlex import quote  # noqa: PLC0415
 

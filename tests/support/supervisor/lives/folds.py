@@ -177,7 +177,7 @@ class Folds:
         rig = self._rig
         status = StatusVerbs(
             rig.bus,
-            REPOSITORY,
+            (REPOSITORY, REPOSITORY),
             counters=dict,
             harnesses=lambda: harness_statuses(rig.supervisor, rig.clock.now(), rig.clock.epoch()),
             retention=lambda: None,

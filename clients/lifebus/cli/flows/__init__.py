@@ -1,0 +1,1 @@
+"""`lifebus flow`: flows checked, run, followed and steered."""

@@ -1,0 +1,79 @@
+"""What the commands of flows share: which run is meant, who asks, how things are shown."""
+
+import getpass
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from lifebus.cli.exit_codes import ExitCode, UsageError
+from lifebus_contract.runs import RunStatus
+
+if TYPE_CHECKING:
+    from lifebus.client import Bus
+    from lifebus_contract.runs import RunInfo
+
+COLORS: Final = {
+    "running": "cyan",
+    "backing off": "yellow",
+    "asking": "yellow",
+    "waiting": "yellow",
+    "interrupted": "yellow",
+    "done": "green",
+    "completed": "green",
+    "failed": "red",
+    "aborted": "red",
+    "skipped": "dim",
+    "pending": "dim",
+}
+"""The colour of each word for how something stands."""
+
+_EXITS: Final = {
+    RunStatus.COMPLETED: ExitCode.OK,
+    RunStatus.FAILED: ExitCode.NEGATIVE,
+    RunStatus.ABORTED: ExitCode.RUN_ABORTED,
+    RunStatus.WAITING: ExitCode.PERSON_ASKED,
+    RunStatus.INTERRUPTED: ExitCode.RUN_INTERRUPTED,
+}
+
+
+def exit_of(run: "RunInfo") -> ExitCode:
+    """Return the exit code that says how a run ended, or why it is not waited for any longer."""
+    return _EXITS.get(run.status, ExitCode.OK)
+
+
+async def find_run(bus: "Bus", word: str | None) -> str:
+    """Return the id of the run that is meant: an id, its beginning, the name of a flow, or the newest without a word.
+
+    Of several runs of a flow the newest is meant.
+
+    Raises:
+        UsageError: there is none, or the beginning is that of several.
+    """
+    runs = await bus.flows.list()
+    if word is None:
+        if not runs:
+            raise UsageError("there are no runs; `lifebus flow run FILE` begins one")
+        return runs[0].run_id
+    exact = [one.run_id for one in runs if one.run_id == word] or [one.run_id for one in runs if one.name == word]
+    if exact:
+        return exact[0]
+    near = [one.run_id for one in runs if one.run_id.startswith(word)]
+    if len(near) == 1:
+        return near[0]
+    if near:
+        raise UsageError(f"`{word[:64]}` is the beginning of several runs: {', '.join(near[:8])}")
+    raise UsageError(f"there is no run `{word[:64]}`; `lifebus flow ls` lists them")
+
+
+def person() -> str:
+    """Return who asks, as far as the system says it."""
+    try:
+        return getpass.getuser() or "somebody"
+    except (KeyError, OSError):  # a user without an entry, in a container
+        return "somebody"
+
+
+def moment(epoch_ms: int | None) -> str:
+    """Return a time for people, in their own zone."""
+    if epoch_ms is None:
+        return "-"
+    return datetime.fromtimestamp(epoch_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")

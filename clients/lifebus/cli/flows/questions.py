@@ -1,0 +1,61 @@
+"""The open questions of a run, as a person who looks at it reads them."""
+
+from typing import TYPE_CHECKING
+
+from lifebus.cli.bus.inbox import ways_to_answer
+from lifebus.cli.terminal import clean, paint, put
+from lifebus_contract import LifebusError
+from lifebus_contract.runs import RunStatus
+
+if TYPE_CHECKING:
+    from lifebus.client import Bus
+    from lifebus_contract.questions import QuestionInfo
+    from lifebus_contract.runs import RunInfo
+
+
+class QuestionPrinter:
+    """Prints each question of a run once; nothing with `json`, where the run has their ids."""
+
+    def __init__(self, *, json: bool) -> None:
+        self._json = json
+        self._known: set[str] = set()
+
+    async def show(self, bus: "Bus", run: "RunInfo") -> None:
+        """Print the questions that are open and were not printed before."""
+        asked = {one.question_id for one in run.steps if one.question_id is not None}
+        if self._json or (asked <= self._known and run.status is not RunStatus.WAITING):
+            return
+        for info in await open_questions(bus, run):
+            if info.question.question_id not in self._known:
+                self._known.add(info.question.question_id)
+                put_question(info)
+
+
+async def open_questions(bus: "Bus", run: "RunInfo") -> "list[QuestionInfo]":
+    """Return what a run waits for, also where no phase of it is asked about but the run as a whole."""
+    asked = [one.question_id for one in run.steps if one.question_id is not None]
+    if not asked:
+        waits = run.status is RunStatus.WAITING
+        return [one for one in await bus.inbox.questions() if one.question.run_id == run.run_id] if waits else []
+    found: list[QuestionInfo] = []
+    for name in asked:
+        try:
+            info = await bus.inbox.show(name)
+        except LifebusError:  # it was settled long ago, or the broker is gone: who follows the run notices himself
+            continue
+        found += [info] if info.is_open else []
+    return found
+
+
+def put_question(info: "QuestionInfo") -> None:
+    """Write a question, why it is asked, what may help, and how it is answered."""
+    question = info.question
+    put("")
+    put(f"{paint(clean(question.step_id or question.run_id or ''), 'bold')} {paint(clean(question.title), 'yellow')}")
+    for line in question.reason.splitlines():
+        put(f"  {clean(line)}")
+    for action in question.suggested_actions:
+        put(f"  - {clean(action)}")
+    for line in ways_to_answer(info):
+        put(f"  {line}")
+    put("")

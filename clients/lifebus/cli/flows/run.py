@@ -1,0 +1,236 @@
+"""`lifebus flow run` and `lifebus flow resume`: a run begun or gone on with, and followed to its end."""
+
+import asyncio
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+from cyclopts import Parameter
+
+from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions
+from lifebus.cli.connection import on_bus
+from lifebus.cli.exit_codes import ExitCode
+from lifebus.cli.flows.check import load_flow
+from lifebus.cli.flows.common import COLORS, exit_of, find_run, person
+from lifebus.cli.flows.questions import QuestionPrinter
+from lifebus.cli.terminal import clean, paint, put, put_json, say
+from lifebus.flows.progress import Change, changes
+from lifebus_contract import BrokerBusy, DeadlineExceeded, StateConflict, TransportError
+from lifebus_contract.runs import RunStatus, StepStatus
+
+if TYPE_CHECKING:
+    from lifebus.client import Bus
+    from lifebus_contract.flows import FlowDefinition
+    from lifebus_contract.runs import RunInfo
+
+_AGAIN_S: Final = 0.3
+_GONE: Final = (TransportError, DeadlineExceeded, BrokerBusy)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class FollowOptions:
+    """Until when a run is followed."""
+
+    detach: Annotated[bool, Parameter(name=("--detach", "-d"))] = False
+    "Return as soon as the run is durable, and print its id."
+    until_asked: bool = False
+    "Return with exit code 4 once nothing runs and a person is asked."
+
+
+DEFAULT_FOLLOW: Final = FollowOptions()
+"""To its end."""
+
+
+def run(
+    file: Path,
+    /,
+    *,
+    root: Path | None = None,
+    run_id: Annotated[str | None, Parameter(name="--id")] = None,
+    here: bool = False,
+    follow: FollowOptions = DEFAULT_FOLLOW,
+    connection: ConnectionOptions = DEFAULT_CONNECTION,
+) -> ExitCode:
+    """Run a flow, and follow it to its end; Ctrl-C leaves it running in the broker.
+
+    Exit code 0: completed, 1: failed, 3: aborted, 4: a person is asked (--until-asked), 5: interrupted, nobody runs it,
+    65: the file has mistakes, all of which are named, 130: Ctrl-C.
+
+    Args:
+        file: The flow file.
+        root: Another root than the file names.
+        run_id: The id of the run; the same id with the same flow is the same run.
+        here: This command runs the phases itself; Ctrl-C ends them, and `lifebus flow resume` goes on.
+        follow: Until when it is followed.
+        connection: Where the broker is, and the form of the answer.
+    """
+    from lifebus.flows.runs import make_run_id  # noqa: PLC0415
+
+    flow = load_flow(file, root)
+    name = run_id or make_run_id(flow.name)
+    if here:
+        from lifebus.cli.flows.here import run_here  # noqa: PLC0415
+
+        return run_here(flow, name, connection)
+
+    found: list[str] = []
+
+    async def begin(bus: "Bus") -> ExitCode:
+        begun = await bus.flows.submit(flow, run_id=name, by=person())
+        found[:] = [begun.run_id]
+        return await _follow(bus, begun, RunPrinter(flow, json=connection.json), follow)
+
+    return _followed(lambda: on_bus(connection, begin, lasting=not follow.detach), found)
+
+
+def resume(
+    name: Annotated[str | None, Parameter(name="RUN")] = None,
+    /,
+    *,
+    here: bool = False,
+    follow: FollowOptions = DEFAULT_FOLLOW,
+    connection: ConnectionOptions = DEFAULT_CONNECTION,
+) -> ExitCode:
+    """Go on with a run whose owner is gone, and follow it; of one that is over it is told how it ended.
+
+    Args:
+        name: The run: its id, the beginning of that, or the name of its flow; the newest without one.
+        here: This command runs the phases itself.
+        follow: Until when it is followed.
+        connection: Where the broker is, and the form of the answer.
+    """
+    found: list[str] = []
+    if here:
+        from lifebus.cli.flows.here import resume_here  # noqa: PLC0415
+
+        return resume_here(name, connection)
+
+    async def go_on(bus: "Bus") -> ExitCode:
+        found[:] = [await find_run(bus, name)]
+        before = await bus.flows.show(found[0])
+        seen = None if before.run.status.is_over else before.run
+        printer = RunPrinter(before.definition, json=connection.json, seen=seen)
+        return await _follow(bus, await _resumed(bus, before.run), printer, follow)
+
+    return _followed(lambda: on_bus(connection, go_on, lasting=not follow.detach), found)
+
+
+async def _resumed(bus: "Bus", run: "RunInfo") -> "RunInfo":
+    """Have the broker go on with a run; one that is over stays as it is."""
+    try:
+        return run if run.status.is_over else await bus.flows.resume(run.run_id, by=person())
+    except StateConflict as fault:
+        if fault.code != "run_over":  # it may have ended since we looked
+            raise
+    return await bus.flows.wait(run.run_id)
+
+
+def _followed(work: Callable[[], ExitCode], found: list[str]) -> ExitCode:
+    """Return what the work returns; on Ctrl-C say that the run goes on without us."""
+    try:
+        return work()
+    except KeyboardInterrupt:
+        if found:
+            say(f"\n{found[0]} goes on in the broker")
+            say(f"  `lifebus flow resume {found[0]}` follows it, `lifebus flow abort {found[0]}` ends it", color="dim")
+        return ExitCode.INTERRUPTED
+
+
+async def _follow(bus: "Bus", run: "RunInfo", printer: "RunPrinter", options: FollowOptions) -> ExitCode:
+    """Show what happens until the run is over, or as the options say."""
+    if options.detach:
+        printer.show_id(run)
+        return ExitCode.OK
+    questions = QuestionPrinter(json=printer.json)
+    printer.announce(run, "Ctrl-C leaves it running")
+    printer.show(run)
+    await questions.show(bus, run)
+    while not _is_enough(run, options):
+        run = await _next(bus, run)
+        printer.show(run)
+        await questions.show(bus, run)
+    printer.end(run)
+    return exit_of(run)
+
+
+def _is_enough(run: "RunInfo", options: FollowOptions) -> bool:
+    return run.status.is_over or (options.until_asked and run.status is RunStatus.WAITING)
+
+
+async def _next(bus: "Bus", run: "RunInfo") -> "RunInfo":
+    """Return how the run stands after its next change, across restarts of its broker."""
+    while True:
+        try:
+            found = await bus.flows.wait(run.run_id, run.number)
+        except _GONE:
+            # The run is durable and goes on with the next broker; whoever follows it is told by `on_bus`.
+            await asyncio.sleep(_AGAIN_S)
+        else:
+            if found.number != run.number or found.status is not run.status:
+                return found
+
+
+class RunPrinter:
+    """Prints what happens to a run: a line a change, or one JSON document a change.
+
+    What had happened when it was `seen` is not told again.
+    """
+
+    def __init__(self, flow: "FlowDefinition", *, json: bool, seen: "RunInfo | None" = None) -> None:
+        self._flow, self.json = flow, json
+        self._last = seen
+        self._width = max(len(one.step_id) for one in flow.steps)
+
+    def show_id(self, run: "RunInfo") -> None:
+        """Print which run it is, and nothing else."""
+        if self.json:
+            put_json(run, indent=0)
+        else:
+            put(clean(run.run_id))
+
+    def announce(self, run: "RunInfo", hint: str) -> None:
+        """Say which run it is, and at a terminal what Ctrl-C does."""
+        if self.json:
+            return
+        count, over = len(run.steps), sum(one.status.is_over for one in run.steps)
+        phases = f"{count} {'phase' if count == 1 else 'phases'}{f', {over} of them done' if over else ''}"
+        say(f"{run.run_id}: {phases}, in {run.root}" + (f"; {hint}" if sys.stderr.isatty() else ""), color="dim")
+
+    def show(self, run: "RunInfo") -> None:
+        """Print what has changed since the last time."""
+        found = list(changes(self._last, run, self._flow))
+        self._last = run
+        if self.json:
+            if found:
+                put_json(run, indent=0)
+            return
+        for change in found:
+            self._put(run, change)
+
+    def end(self, run: "RunInfo") -> None:
+        """Say what to do next, where a person has something to do."""
+        if self.json:
+            return
+        for line in next_steps(run):
+            say(line, color="dim")
+
+    def _put(self, run: "RunInfo", change: Change) -> None:
+        color = COLORS.get(change.status.value.replace("_", " "), "")
+        name = (run.run_id if change.step_id is None else change.step_id).ljust(self._width)
+        put(f"{paint(clean(name), 'bold')}  {paint(clean(change.text), color)}")
+
+
+def next_steps(run: "RunInfo") -> list[str]:
+    """Return what may be done with a run as it stands."""
+    failed = [one.step_id for one in run.steps if one.status is StepStatus.FAILED]
+    if run.status is RunStatus.FAILED and failed:
+        return [
+            f"`lifebus flow logs {run.run_id} {failed[0]} --stderr` shows what it wrote",
+            f"`lifebus flow retry {run.run_id} {failed[0]}` tries it again",
+        ]
+    if run.status is RunStatus.INTERRUPTED:
+        return [f"`lifebus flow resume {run.run_id}` goes on"]
+    return []

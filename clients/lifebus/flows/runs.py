@@ -1,0 +1,215 @@
+"""The runs of flows at a running broker: begun, followed, steered (docs/flows.md, "The library")."""
+
+import re
+import secrets
+import time
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import anyio.to_thread
+
+from lifebus._internal.connection import Connection
+from lifebus.flows.reading import read_flow
+from lifebus_contract import StateConflict
+from lifebus_contract.flows import FlowDefinition
+from lifebus_contract.runs import ContextSignals, CostRecord, CostSummary, LogEvent, RunInfo, RunStatus
+from lifebus_transports.messages.common import Nothing
+from lifebus_transports.messages.flows import (
+    MAX_WAIT_MS,
+    FlowAbort,
+    FlowClaim,
+    FlowCost,
+    FlowListing,
+    FlowLog,
+    FlowLogs,
+    FlowOutput,
+    FlowPage,
+    FlowProgress,
+    FlowRecord,
+    FlowResume,
+    FlowRetry,
+    FlowShow,
+    FlowSignalsQuery,
+    FlowStanding,
+    FlowSubmit,
+    FlowWait,
+    RunSummary,
+)
+
+_LETTERS: Final = "0123456789abcdefghjkmnpqrstvwxyz"
+_DRAWN: Final = 8
+"""Letters at the end of an id: 40 bits, beside the name of the flow."""
+
+_LONGEST_NAME: Final = 100
+
+
+class Flows:
+    """The flows of a broker; every call is bounded by `timeout` seconds.
+
+    `client_id` stands in what is recorded of who asked for something, unless a call says who did.
+    """
+
+    def __init__(self, connection: Connection, client_id: str, timeout: float) -> None:
+        self._connection, self._client_id, self._timeout = connection, client_id, timeout
+
+    async def submit(
+        self, flow: FlowDefinition | Path, *, run_id: str | None = None, owner: str | None = None, by: str | None = None
+    ) -> RunInfo:
+        """Begin a run of a flow, or of a flow file, and return it once it is durable.
+
+        With a `run_id` of the caller's it may be submitted again: the same id with the same flow is the same run.
+        `owner` names a client that will run it itself; without one the broker runs it.
+
+        Raises:
+            FlowFileError: the file has mistakes.
+            StateConflict: another run holds the root (`root_taken`), or the id is another run's (`run_exists`).
+        """
+        if isinstance(flow, Path):
+            flow = await anyio.to_thread.run_sync(read_flow, flow)
+        body = FlowSubmit(run_id=run_id or make_run_id(flow.name), definition=flow, owner=owner, by=self._by(by))
+        try:
+            return await self._connection.ask("flow_submit", body, RunInfo, timeout=self._timeout)
+        except StateConflict as fault:
+            # Eight letters may be drawn twice; an id of the caller's is his own to change.
+            if run_id is not None or fault.code != "run_exists":
+                raise
+        return await self.submit(flow, run_id=make_run_id(flow.name), owner=owner, by=by)
+
+    async def list(self, status: RunStatus | str | None = None) -> "list[RunSummary]":
+        """Return the runs, the newest first; those of one status where one is given."""
+        runs: list[RunSummary] = []
+        wanted = None if status is None else RunStatus(status)
+        while True:
+            body = FlowListing(status=wanted, before=runs[-1].run_id if runs else None)
+            page = await self._connection.ask("flow_list", body, FlowPage, timeout=self._timeout)
+            runs += page.runs
+            if page.complete:
+                return runs
+
+    async def show(self, run_id: str) -> FlowStanding:
+        """Return how a run stands, and what it runs.
+
+        Raises:
+            InvalidRequest: there is no such run (`no_run`).
+        """
+        return await self._connection.ask("flow_show", FlowShow(run_id=run_id), FlowStanding, timeout=self._timeout)
+
+    async def wait(self, run_id: str, after: int = 0, seconds: float = MAX_WAIT_MS / 1000) -> RunInfo:
+        """Return how a run stands once it has more than `after` records (`RunInfo.number`), or after some seconds.
+
+        Of each step it has the newest try alone.
+
+        Raises:
+            InvalidRequest: there is no such run (`no_run`).
+        """
+        end = time.monotonic() + seconds
+        while True:
+            left_ms = max(0, min(MAX_WAIT_MS, round((end - time.monotonic()) * 1000)))
+            body = FlowWait(run_id=run_id, after_number=after, wait_ms=left_ms)
+            timeout = self._timeout + left_ms / 1000
+            run = await self._connection.ask("flow_wait", body, RunInfo, timeout=timeout, watch=True)
+            if run.number > after or run.status.is_over or time.monotonic() >= end:
+                return run
+
+    async def follow(self, run_id: str, after: int = 0) -> AsyncIterator[RunInfo]:
+        """Yield how a run stands, at once and after each change, until it is over; changes at one time come as one.
+
+        Raises:
+            InvalidRequest: there is no such run (`no_run`).
+            TransportError: the broker is gone; the run is not, and can be followed again.
+        """
+        while True:
+            run = await self.wait(run_id, after)
+            if run.number > after or run.status.is_over:
+                yield run
+            if run.status.is_over:
+                return
+            after = run.number
+
+    async def resume(self, run_id: str, *, by: str | None = None) -> RunInfo:
+        """Have the broker go on with a run whose owner is gone.
+
+        Raises:
+            StateConflict: it is over (`run_over`), or its owner is still there (`root_taken`).
+        """
+        body = FlowResume(run_id=run_id, by=self._by(by))
+        return await self._connection.ask("flow_resume", body, RunInfo, timeout=self._timeout)
+
+    async def abort(self, run_id: str, reason: str = "", *, by: str | None = None) -> RunInfo:
+        """End a run; when this returns, that is durable, and what runs is being ended.
+
+        Raises:
+            StateConflict: it is over (`run_over`).
+        """
+        body = FlowAbort(run_id=run_id, reason=reason, by=self._by(by))
+        return await self._connection.ask("flow_abort", body, RunInfo, timeout=self._timeout)
+
+    async def retry(self, run_id: str, step_id: str, *, by: str | None = None) -> RunInfo:
+        """Have a step tried again with a fresh series of tries; an open question about it is answered by that.
+
+        Raises:
+            StateConflict: it is not in a state for that (`not_retriable`).
+        """
+        body = FlowRetry(run_id=run_id, step_id=step_id, by=self._by(by))
+        return await self._connection.ask("flow_retry", body, RunInfo, timeout=self._timeout)
+
+    async def claim(self, run_id: str, owner: str) -> FlowProgress:
+        """Become the one that runs a run, and return its records, or the first of them.
+
+        Whoever does so holds the lock of the root, and records what happens by `record`.
+
+        Raises:
+            StateConflict: it is over (`run_over`), or somebody else runs it (`root_taken`).
+        """
+        body = FlowClaim(run_id=run_id, owner=owner)
+        return await self._connection.ask("flow_claim", body, FlowProgress, timeout=self._timeout, watch=True)
+
+    async def record(self, run_id: str, owner: str, after: int, records: Sequence[dict[str, Any]] = ()) -> FlowProgress:
+        """Record what happened in a run that `owner` runs, behind a number; without records, read what others recorded.
+
+        Raises:
+            StateConflict: another one runs it by now (`not_owner`).
+        """
+        body = FlowRecord(run_id=run_id, owner=owner, after_number=after, records=tuple(records))
+        return await self._connection.ask("flow_record", body, FlowProgress, timeout=self._timeout, watch=True)
+
+    async def signals(self, run_id: str, step_id: str | None = None) -> ContextSignals:
+        """Return what is left for a step; without one, for the step that runs, else for the one that is next."""
+        body = FlowSignalsQuery(run_id=run_id, step_id=step_id)
+        return await self._connection.ask("flow_signals", body, ContextSignals, timeout=self._timeout)
+
+    async def logs(
+        self,
+        run_id: str,
+        step_id: str,
+        *,
+        number: int | None = None,
+        stream: Literal["stdout", "stderr"] = "stdout",
+        offset: int = 0,
+    ) -> FlowOutput:
+        """Return a piece of what a try wrote, from a byte on; without a number, of the step's newest try.
+
+        Raises:
+            InvalidRequest: nothing of it is kept (`no_output`).
+        """
+        body = FlowLogs(run_id=run_id, step_id=step_id, number=number, stream=stream, offset=offset)
+        return await self._connection.ask("flow_logs", body, FlowOutput, timeout=self._timeout)
+
+    async def log(self, event: LogEvent) -> None:
+        """Keep a structured log event of a run."""
+        await self._connection.ask("flow_log", FlowLog(event=event), Nothing, timeout=self._timeout)
+
+    async def cost(self, record: CostRecord) -> CostSummary:
+        """Count what calls to a model cost, and return what the run has cost by now; the same key counts once."""
+        return await self._connection.ask("flow_cost", FlowCost(record=record), CostSummary, timeout=self._timeout)
+
+    def _by(self, by: str | None) -> str:
+        return by or self._client_id
+
+
+def make_run_id(name: str) -> str:
+    """Return an id for a run of a flow: its name, and letters that are drawn."""
+    # A command's reader types it, and it names files: hence no ULID.
+    plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", name)[:_LONGEST_NAME].strip("-._") or "run"
+    return f"{plain}-{''.join(secrets.choice(_LETTERS) for _ in range(_DRAWN))}"

@@ -1,0 +1,1 @@
+"""Runs that are executed outside of the broker, which keeps what happens."""

@@ -1,0 +1,284 @@
+"""`lifebus flow`, beside a running broker: what is run, shown, and said by exit codes."""
+
+import os
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.command_line import Shell, broker_up
+from support.patience import PATIENCE_S
+from support.running import short_directory
+
+AT_ONCE = '[defaults]\npause = { first = "0s", longest = "0s" }\n'
+
+
+@pytest.fixture(scope="module")
+def shell() -> Iterator[Shell]:
+    with short_directory() as directory:
+        shell = Shell(directory)
+        with broker_up(shell):
+            yield shell
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder with two pipes, by which a phase says that it runs, and waits for the test."""
+    os.mkfifo(tmp_path / "up")
+    os.mkfifo(tmp_path / "down")
+    return tmp_path
+
+
+def write(folder: Path, *phases: str, head: str = "", name: str = "f.toml") -> str:
+    path = folder / name
+    path.write_text(head + "".join(f"[[phases]]\n{phase}\n" for phase in phases))
+    return str(path)
+
+
+HELD = 'name = "held"\nshell = "echo $$ > up; read -r word < down; echo \\"$word\\" >> said"'
+"""A phase that says its process id through `up`, and waits for a word."""
+
+
+def process_of(project: Path) -> int:
+    """Return the process id of the held phase, once it runs."""
+    return int((project / "up").read_text())
+
+
+def tell(project: Path, word: str = "go") -> None:
+    (project / "down").write_text(f"{word}\n")
+
+
+def test_a_file_is_explained_or_its_mistakes_are(tmp_path: Path, alone: Shell) -> None:
+    good = write(tmp_path, 'name = "one"\nshell = "true && false"', 'name = "two"\ncommand = ["./missing"]')
+    ran = alone.call("flow", "check", good)
+    assert ran.code == 0
+    assert ran.out.splitlines()[0] == "valid: f, 2 phases, one at a time"
+    assert re.search(r"^two +one +\./missing +4 ", ran.out, re.MULTILINE)
+    assert f"phase `two`: {tmp_path}/missing does not exist yet" in ran.err
+    assert alone.call("flow", "check", good, "--json").json["flow"]["steps"][1]["needs"] == ["one"]
+
+    bad = write(tmp_path, 'nam = "x"\nshell = "x"', 'name = "y"\nneeds = ["z"]\ncommand = "y"')
+    ran = alone.call("flow", "check", bad)
+    assert ran.code == 1
+    assert [line.split(" ", 1)[0] for line in ran.out.splitlines()] == [
+        *(f"{bad}:1:", f"{bad}:2:", f"{bad}:6:", f"{bad}:7:")
+    ]
+    faults = alone.call("flow", "check", bad, "--json").json["faults"]
+    assert [(one["line"], one["key"]) for one in faults] == [
+        *((1, "phases.1"), (2, "phases.1.nam"), (6, "phases.y.needs[0]"), (7, "phases.y.command"))
+    ]
+
+
+def test_a_file_with_mistakes_is_not_run_and_every_mistake_is_said(tmp_path: Path, shell: Shell) -> None:
+    bad = write(tmp_path, 'nam = "x"\nshell = "touch ran"', 'name = "y"\ncommand = "y"')
+    ran = shell.call("flow", "run", bad)
+    assert ran.code == 65
+    assert len(re.findall(rf"{re.escape(bad)}:\d+: `", ran.err)) == 3
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_run_is_followed_to_its_end_and_can_be_looked_at(tmp_path: Path, shell: Shell) -> None:
+    flaky = 'name = "flaky"\nshell = "test -e seen || { touch seen; echo not yet >&2; exit 64; }"'
+    file = write(
+        tmp_path, 'name = "one"\nshell = "echo said"', flaky, 'name = "last"\ncommand = ["true"]', head=AT_ONCE
+    )
+
+    ran = shell.call("flow", "run", file, "--id", "looked-1")
+
+    told = [re.sub(r"[\d.]+ (ms|s)\b", "T", line).split(maxsplit=1) for line in ran.out.splitlines()]
+    assert ran.code == 0
+    assert told[-1] == ["looked-1", "completed after T"]
+    assert [how for name, how in told if name == "flaky"] == [
+        "try 1 of 4",
+        "try 1 of 4: code 64 (EX_USAGE) after T; tried again in T",
+        *("try 2 of 4", "done after T"),
+    ] or ["flaky", "done after T"] in told  # what happened at one time is told as one
+    run = shell.call("flow", "show", "looked-1", "--json").json["run"]
+    assert [(one["step_id"], one["status"], len(one["tries"])) for one in run["steps"]] == [
+        *(("one", "done", 1), ("flaky", "done", 2), ("last", "done", 1))
+    ]
+    assert re.search(r"^flaky +done +2 ", shell.call("flow", "show", "looked-1").out, re.MULTILINE)
+    assert shell.call("flow", "logs", "looked-1", "one").out == "said\n"
+    assert shell.call("flow", "logs", "looked-1", "flaky", "--try", "1", "--stderr").out == "not yet\n"
+    assert shell.call("flow", "logs", "looked-1", "flaky", "--try", "9").code == 65
+    listed = shell.call("flow", "ls", "--json").json[0]
+    assert (listed["run_id"], listed["status"], listed["steps_over"]) == ("looked-1", "completed", 3)
+    assert shell.call("sessions", "flow/looked-1").code == 0
+
+
+def test_the_same_id_with_the_same_flow_is_the_same_run(tmp_path: Path, shell: Shell) -> None:
+    file = write(tmp_path, 'name = "one"\nshell = "echo x >> ran"')
+    for _ in range(2):
+        assert shell.call("flow", "run", file, "--id", "same-1").code == 0
+    assert (tmp_path / "ran").read_text() == "x\n"
+    other = write(tmp_path, 'name = "two"\nshell = "true"', name="g.toml")
+    refused = shell.call("flow", "run", other, "--id", "same-1")
+    assert (refused.code, "another run" in refused.err) == (1, True)
+
+
+def test_a_failed_run_says_how_to_go_on_and_does_so(tmp_path: Path, shell: Shell) -> None:
+    file = write(tmp_path, 'name = "one"\nshell = "test -e here"\nmax_retries = 0\non_failure = "abort"')
+    ran = shell.call("flow", "run", file, "--id", "failed-1")
+    assert ran.code == 1
+    assert "`lifebus flow retry failed-1 one` tries it again" in ran.err
+    (tmp_path / "here").touch()
+    assert shell.call("flow", "retry", "failed-1", "one").code == 0
+    assert shell.call("flow", "resume", "failed-1").code == 0
+    assert shell.call("flow", "show", "failed-1", "--json").json["run"]["status"] == "completed"
+
+
+def test_a_person_is_asked_and_the_answer_steers_the_run(tmp_path: Path, shell: Shell) -> None:
+    modifiable = 'modifiable = [{ name = "LEVEL", choices = ["strict", "lax"] }]'
+    audit = f'name = "audit"\nshell = "test $LEVEL = lax || exit 2"\nenv = {{ LEVEL = "strict" }}\n{modifiable}'
+    file = write(tmp_path, audit, 'name = "ship"\nshell = "echo shipped > out"\napproval = "Ship it?"')
+
+    ran = shell.call("flow", "run", file, "--id", "asked-1", "--until-asked")
+    assert ran.code == 4
+    (question,) = set(re.findall(r"q_asked-1_audit_\d+", ran.out))
+    for shown in (ran.out, shell.call("flow", "show", "asked-1").out, shell.call("inbox", "show", question).out):
+        assert f"  lifebus inbox answer {question} retry\n" in shown
+        assert "LEVEL: text, one of" in shown
+    asked = shell.call("flow", "show", "asked-1", "--json").json["questions"]
+    assert [one["question"]["question_id"] for one in asked] == [question]
+    assert shell.call("inbox", "answer", question, "modify", "--set", "LEVEL=lax").code == 0
+
+    ran = shell.call("flow", "resume", "asked-1", "--until-asked")
+    assert ran.code == 4
+    (question,) = set(re.findall(r"q_asked-1_ship_\d+", ran.out))
+    assert not (tmp_path / "out").exists()
+    assert shell.call("inbox", "answer", question, "proceed").code == 0
+    assert shell.call("flow", "resume", "asked-1").code == 0
+    assert shell.call("flow", "show", "asked-1", "--json").json["run"]["status"] == "completed"
+    assert (tmp_path / "out").read_text() == "shipped\n"
+
+
+def test_an_aborted_run_ends_what_runs_and_says_so_to_who_follows(project: Path, shell: Shell) -> None:
+    file = write(project, HELD)
+    with shell.started("flow", "run", file, "--id", "aborted-1") as following:
+        pid = process_of(project)
+        assert shell.call("flow", "abort", "aborted", "--reason", "enough").code == 0
+        out, _ = following.communicate(timeout=PATIENCE_S)
+        assert following.wait(PATIENCE_S) == 3
+    assert "aborted after" in out.decode()
+    assert "enough" in out.decode()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_ctrl_c_leaves_the_run_with_the_broker(project: Path, shell: Shell) -> None:
+    file = write(project, HELD)
+    with shell.started("flow", "run", file, "--id", "left-1") as following:
+        process_of(project)
+        following.send_signal(signal.SIGINT)
+        _, err = following.communicate(timeout=PATIENCE_S)
+        assert following.wait(PATIENCE_S) == 130
+    assert "left-1 goes on in the broker" in err.decode()
+    with shell.started("flow", "resume", "left-1") as following:
+        tell(project)
+        assert following.wait(PATIENCE_S) == 0
+    assert (project / "said").read_text() == "go\n"
+
+
+def test_a_root_belongs_to_one_run_at_a_time(project: Path, shell: Shell) -> None:
+    file = write(project, HELD)
+    with shell.started("flow", "run", file, "--id", "first-1") as following:
+        process_of(project)
+        for here in ((), ("--here",)):
+            refused = shell.call("flow", "run", file, "--id", "second-1", *here)
+            assert (refused.code, "run `first-1`" in refused.err) == (1, True)
+        tell(project)
+        assert following.wait(PATIENCE_S) == 0
+
+
+def test_a_command_runs_the_phases_itself_and_an_answer_reaches_it(project: Path, shell: Shell) -> None:
+    shell_line = 'shell = "test -n \\"$SEEN\\" || exit 2"'
+    asking = f'name = "asking"\n{shell_line}\nenv = {{ SEEN = "" }}\nmodifiable = [{{ name = "SEEN" }}]'
+    own = 'name = "own"\nshell = "echo $OWN > own"\npass_env = ["OWN"]'
+    file = write(project, own, asking, HELD)
+    environment = {**shell.environment, "OWN": "mine"}
+    with shell.started("flow", "run", file, "--here", "--id", "here-1", environment=environment) as running:
+        question = ""
+        for line in running.stdout or ():
+            if found := re.search(rb"q_here-1_asking_\d+", line):
+                question = found[0].decode()
+                break
+        assert shell.call("inbox", "answer", question, "modify", "--set", "SEEN=yes").code == 0
+        process_of(project)
+        assert shell.call("flow", "show", "here-1", "--json").json["run"]["owner"].startswith("here-")
+        tell(project)
+        assert running.wait(PATIENCE_S) == 0
+    assert (project / "own").read_text() == "mine\n"
+    assert shell.call("flow", "logs", "here-1", "own").code == 0
+    assert shell.call("flow", "show", "here-1", "--json").json["run"]["status"] == "completed"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_run_outlives_the_command_that_ran_it(project: Path, shell: Shell, number: int) -> None:
+    file = write(project, 'name = "before"\nshell = "echo x >> before"', HELD)
+    run_id = f"outlived-{number}"
+    with shell.started("flow", "run", file, "--here", "--id", run_id) as running:
+        pid = process_of(project)
+        running.send_signal(number)
+        code = running.wait(PATIENCE_S)
+    assert code == {signal.SIGINT: 130, signal.SIGTERM: 5}.get(signal.Signals(number), -signal.SIGKILL)
+    with shell.started("flow", "resume", run_id) as following:
+        assert process_of(project) != pid
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+        tell(project, "again")
+        assert following.wait(PATIENCE_S) == 0
+    tries = shell.call("flow", "show", run_id, "--json").json["run"]["steps"][1]["tries"]
+    assert [one["outcome"]["kind"] for one in tries] == ["interrupted", "exited"]
+    assert [one.get("retry", 0) for one in tries] == [0, 0]
+    assert ((project / "before").read_text(), (project / "said").read_text()) == ("x\n", "again\n")
+
+
+def test_another_command_goes_on_where_one_was_interrupted(project: Path, shell: Shell) -> None:
+    file = write(project, HELD)
+    with shell.started("flow", "run", file, "--here", "--id", "handed-1") as running:
+        process_of(project)
+        assert shell.call("flow", "resume", "handed-1", "--here").code == 1
+        running.send_signal(signal.SIGINT)
+        assert running.wait(PATIENCE_S) == 130
+    assert shell.call("flow", "ls", "--status", "interrupted", "--json").json[0]["run_id"] == "handed-1"
+    with shell.started("flow", "resume", "handed-1", "--here") as running:
+        process_of(project)
+        tell(project)
+        assert running.wait(PATIENCE_S) == 0
+
+
+def test_a_run_that_a_command_runs_goes_on_over_a_restart_of_its_broker(project: Path) -> None:
+    file = write(project, HELD, 'name = "after"\nshell = "echo x >> after"')
+    with short_directory() as directory:
+        shell = Shell(directory)
+        with broker_up(shell) as up, shell.started("flow", "run", file, "--here", "--id", "over-1") as running:
+            process_of(project)
+            up.process.kill()
+            up.wait()
+            tell(project)
+            with broker_up(shell):
+                assert running.wait(PATIENCE_S) == 0
+                run = shell.call("flow", "show", "over-1", "--json").json["run"]
+    assert (run["status"], run.get("interruptions", 0)) == ("completed", 0)
+    assert [len(one["tries"]) for one in run["steps"]] == [1, 1]
+    assert (project / "after").read_text() == "x\n"
+
+
+def test_a_run_is_named_by_its_flow_or_by_the_beginning_of_its_id(tmp_path: Path, shell: Shell) -> None:
+    file = write(tmp_path, 'name = "one"\ncommand = ["true"]', name="named.toml")
+    assert shell.call("flow", "run", file, "--id", "xyz-1").code == 0
+    for word in ("xyz-1", "xyz", "named"):
+        assert shell.call("flow", "show", word, "--json").json["run"]["run_id"] == "xyz-1"
+    assert shell.call("flow", "show", "nothing").code == 2
+    begun = shell.call("flow", "run", file, "--detach")
+    assert begun.code == 0
+    assert re.fullmatch(r"named-[0-9a-z]{8}\n", begun.out)
+
+
+def test_json_is_one_whole_run_a_line(tmp_path: Path, shell: Shell) -> None:
+    file = write(tmp_path, 'name = "one"\ncommand = ["true"]')
+    ran = shell.call("flow", "run", file, "--json", "--id", "lines-1")
+    assert {one["run_id"] for one in ran.lines} == {"lines-1"}
+    assert ran.lines[-1]["status"] == "completed"

@@ -1,0 +1,136 @@
+"""The verbs of flows and their runs (docs/flows.md, "Verbs").  Pure."""
+
+from typing import Final
+
+from lifebus_contract.runs import ContextSignals, CostSummary, RunInfo
+from lifebus_transports.messages.common import Nothing
+from lifebus_transports.messages.flows import (
+    FlowAbort,
+    FlowClaim,
+    FlowCost,
+    FlowListing,
+    FlowLog,
+    FlowLogs,
+    FlowOutput,
+    FlowPage,
+    FlowProgress,
+    FlowRecord,
+    FlowResume,
+    FlowRetry,
+    FlowShow,
+    FlowSignalsQuery,
+    FlowStanding,
+    FlowSubmit,
+    FlowWait,
+)
+from lifebus_transports.messages.verb_types import FLOW_WAITS, FLOWS, READS, Access, Repeat, Verb
+
+FLOW_VERBS: Final = (
+    Verb(
+        name="flow_submit",
+        summary="Begins a run of a flow.",
+        body=FlowSubmit,
+        answer=RunInfo,
+        # A flow names programs, which run as the broker's user.
+        access=Access.OPERATOR,
+        pool=FLOWS,
+        records=True,
+    ),
+    Verb(name="flow_list", summary="Lists the runs of flows.", body=FlowListing, answer=FlowPage, pool=READS),
+    Verb(
+        name="flow_show",
+        summary="Says how a run stands, and what it runs.",
+        body=FlowShow,
+        answer=FlowStanding,
+        pool=READS,
+    ),
+    Verb(
+        name="flow_wait",
+        summary="Says how a run stands, as soon as that has changed.",
+        body=FlowWait,
+        answer=RunInfo,
+        pool=FLOW_WAITS,
+        wait_key="wait_ms",
+    ),
+    Verb(
+        name="flow_resume",
+        summary="Goes on with a run whose owner is gone.",
+        body=FlowResume,
+        answer=RunInfo,
+        access=Access.OPERATOR,
+        pool=FLOWS,
+        records=True,
+    ),
+    Verb(
+        name="flow_abort",
+        summary="Ends a run.",
+        body=FlowAbort,
+        answer=RunInfo,
+        access=Access.OPERATOR,
+        pool=FLOWS,
+        records=True,
+    ),
+    Verb(
+        name="flow_retry",
+        summary="Tries a step of a run again.",
+        body=FlowRetry,
+        answer=RunInfo,
+        access=Access.OPERATOR,
+        pool=FLOWS,
+        records=True,
+        repeat=Repeat.NEVER,
+    ),
+    Verb(
+        name="flow_signals",
+        summary="Says what is left for a step: tokens, time, tries.",
+        body=FlowSignalsQuery,
+        answer=ContextSignals,
+        pool=READS,
+    ),
+    Verb(
+        name="flow_logs",
+        summary="Returns a piece of what a try wrote.",
+        body=FlowLogs,
+        answer=FlowOutput,
+        access=Access.OPERATOR,
+        pool=READS,
+    ),
+    Verb(
+        name="flow_log",
+        summary="Keeps a structured log event of a run.",
+        body=FlowLog,
+        answer=Nothing,
+        pool=FLOWS,
+        records=True,
+        repeat=Repeat.NEVER,
+    ),
+    Verb(
+        name="flow_cost",
+        summary="Counts what calls to a model cost.",
+        body=FlowCost,
+        answer=CostSummary,
+        pool=FLOWS,
+        records=True,
+        repeat=Repeat.NEVER,
+    ),
+    Verb(
+        name="flow_claim",
+        summary="Makes the client the one that runs a run.",
+        body=FlowClaim,
+        answer=FlowProgress,
+        access=Access.OPERATOR,
+        pool=FLOWS,
+        records=True,
+    ),
+    Verb(
+        name="flow_record",
+        summary="Records what happened in a run that the client runs.",
+        body=FlowRecord,
+        answer=FlowProgress,
+        access=Access.OPERATOR,
+        pool=FLOWS,
+        records=True,
+        repeat=Repeat.NEVER,
+    ),
+)
+"""Their part of the table of verbs."""
