@@ -17,6 +17,7 @@ from lifebus_supervisor.runtime.inbox import inbox as inbox_module
 from lifebus_supervisor.runtime.inbox.inbox import Inbox
 from lifebus_supervisor.runtime.inbox.records import NotificationDelivered, NotificationFailed, QuestionReminded
 from support.contract_suites.journal_suite import every_record, noted
+from support.inbox.delivering import until
 from support.inbox.questions import AT_MS, answer, inbox_of, ledger_in, question
 from support.patience import PATIENCE_S
 
@@ -39,6 +40,11 @@ class HeldJournal:
         if self.full:
             return self._journal.append([], lambda _: done(DISK_FULL))
         return self._journal.append(records, done)
+
+    def release_first(self) -> None:
+        records, done = self._waiting.pop(0)
+        refusal = self._journal.append(records, done)
+        assert refusal is None
 
     def release(self) -> None:
         self.held = False
@@ -286,6 +292,29 @@ async def test_what_was_done_to_deliver_a_question_is_kept_and_its_records_stay_
         )
         (stream,) = await ledger.journal.streams("question/")
         assert stream.head - stream.floor <= inbox_module.CHECKPOINT_RECORDS
+
+
+async def test_a_checkpoint_never_drops_a_record_that_is_not_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inbox_module, "CHECKPOINT_RECORDS", 3)
+    async with ledger_in(tmp_path) as ledger:
+        held = HeldJournal(ledger.journal)
+        inbox = Inbox(held, lambda: AT_MS)
+        await inbox.ask(question())
+        await inbox.note("q_1", NotificationFailed("first", AT_MS, "away"))
+        held.held = True
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(inbox.note, "q_1", NotificationDelivered("first", 0, AT_MS + 1))
+            tasks.start_soon(inbox.note, "q_1", NotificationDelivered("second", 0, AT_MS + 2))
+            await anyio.wait_all_tasks_blocked()
+            # The second is still queued when the first is written, and is in no state yet.
+            held.release_first()
+            await until(inbox, "q_1", lambda info: info.notifications[0].tries == 2)
+            await anyio.wait_all_tasks_blocked()
+            held.release()
+        kept = (await inbox_of(ledger)).require("q_1").notifications
+        assert {one.channel for one in kept} == {"first", "second"}
 
 
 async def test_a_listener_that_fails_hurts_nobody(tmp_path: Path) -> None:
