@@ -242,6 +242,46 @@ async def test_a_question_that_is_too_large_is_refused(tmp_path: Path) -> None:
         assert caught.value.code == "too_large"
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [{"title": "x" * 257}, {"reason": "x" * 1_025}, {"context": {"a": object()}}, {"asked_at_ms": -1}, {"actions": ()}],
+)
+async def test_a_question_that_could_not_be_read_again_is_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
+    async with ledger_in(tmp_path) as ledger:
+        inbox = await inbox_of(ledger)
+        with pytest.raises(InvalidRequest) as caught:
+            await inbox.ask(question(**changes))
+        assert caught.value.code == "against_contract"
+        assert (await inbox_of(ledger)).questions(open_only=False) == []
+
+
+@pytest.mark.parametrize("changes", [{"responder": ""}, {"message": "x" * 8_193}, {"responded_at_ms": -1}])
+async def test_an_answer_that_could_not_be_read_again_is_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
+    async with ledger_in(tmp_path) as ledger:
+        inbox = await inbox_of(ledger)
+        await inbox.ask(question())
+        with pytest.raises(InvalidRequest):
+            await inbox.answer("q_1", answer(**changes))
+        assert (await inbox_of(ledger)).require("q_1").is_open
+
+
+async def test_a_question_is_the_same_after_a_restart_whatever_its_context_was_made_of(tmp_path: Path) -> None:
+    asked = question(context={"files": ("a", "b"), "kind": AnswerAction.RETRY})
+    async with ledger_in(tmp_path) as ledger:
+        first = await (await inbox_of(ledger)).ask(asked)
+        assert await (await inbox_of(ledger)).ask(asked) == first
+        assert first.question.context == {"files": ["a", "b"], "kind": "retry"}
+
+
+async def test_a_time_beyond_all_calendars_is_still_said(tmp_path: Path) -> None:
+    async with ledger_in(tmp_path) as ledger:
+        inbox = await inbox_of(ledger)
+        await inbox.ask(question(asked_at_ms=2**53 - 1))
+        await inbox.answer("q_1", answer(responded_at_ms=2**53 - 1))
+        with pytest.raises(StateConflict, match="9007199254740991 ms"):
+            await inbox.answer("q_1", answer())
+
+
 async def test_no_more_than_so_many_questions_are_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inbox_module, "MAX_OPEN", 2)
     async with ledger_in(tmp_path) as ledger:
