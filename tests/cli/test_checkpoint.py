@@ -1,6 +1,7 @@
 """`lifebus checkpoint`: saved, found, listed, compared, exported, with a broker and without one."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import yaml
 
 from support.clients.checkpoints import artifact, document, text
 from support.command_line import Shell, broker_up
+from support.running import short_directory
 
 
 @pytest.fixture
@@ -119,3 +121,44 @@ def test_with_a_broker_its_digest_is_on_record(shell: Shell) -> None:
         shown = shell.call("receipts", "list", "--session", "codex/s1", "--json")
     ids = [one["receipt"]["payload_receipts"][0]["payload_id"] for one in shown.lines]
     assert (len(ids), ids[-1]) == (2, saved.out.strip())
+
+
+FLOW = """
+[defaults]
+max_retries = 0
+on_failure = "abort"
+
+[[phases]]
+name = "design"
+pass_env = ["LIFEBUS_*", "PYTHON*"]
+shell = '''
+echo drawn > plan
+"$LIFEBUS_PYTHON" -m lifebus checkpoint save checkpoint.json > saved
+'''
+
+[[phases]]
+name = "implementation"
+pass_env = ["LIFEBUS_*", "PYTHON*"]
+shell = '''
+"$LIFEBUS_PYTHON" -m lifebus checkpoint get design --verify > found
+echo changed > plan
+code=0; "$LIFEBUS_PYTHON" -m lifebus checkpoint get design --verify > found 2> differences || code=$?
+test $code = 1
+'''
+"""
+
+
+def test_a_phase_of_a_flow_leaves_a_checkpoint_in_the_session_of_its_run(tmp_path: Path, root: Path) -> None:
+    with short_directory() as directory:
+        shell = Shell(directory, LIFEBUS_PYTHON=sys.executable)
+        (root / "flow.toml").write_text(FLOW)
+        (root / "checkpoint.json").write_bytes(text(phase="design", artifacts=[artifact("plan", b"drawn\n")]))
+        with broker_up(shell):
+            ran = shell.run("flow", "run", str(root / "flow.toml"), "--id", "drawn-1")
+            assert ran.code == 0, ran.err
+            shown = shell.call("receipts", "list", "--session", "flow/drawn-1", "--json", "--last", "100")
+    saved = (root / "saved").read_text().strip()
+    placed = [payload for one in shown.lines for payload in one["receipt"]["payload_receipts"]]
+    assert [one["payload_id"] for one in placed if one["payload_kind"] == "loa.checkpoint"] == [saved]
+    assert (root / "found").read_bytes() == (root / "checkpoint.json").read_bytes() + b"\n"
+    assert (root / "differences").read_text().startswith("resized: `plan` has 8 bytes, the checkpoint says 6")
