@@ -259,6 +259,7 @@ _RENEWAL: Final[_Codes] = {
 _FLOWS: Final[_Codes] = {
     "costs_full": ErrorCode(_INVALID, "a run has more calls or more tokens than can be counted"),
     "flow_invalid": ErrorCode(_INVALID, "a flow file has mistakes, all of which are named"),
+    "log_full": ErrorCode(_INVALID, "the log of a run takes no more events, or no event of this size"),
     "no_prices": ErrorCode(_INVALID, "the extra `lifebus[prices]` is not installed; the calls are counted as unpriced"),
     "no_output": ErrorCode(_INVALID, "nothing is kept of what the try wrote, or it was not tried yet"),
     "no_run": ErrorCode(_INVALID, "there is no such run"),

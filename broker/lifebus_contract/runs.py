@@ -94,7 +94,8 @@ class StepInfo(Document, frozen=True, kw_only=True, omit_defaults=True):
 class RunInfo(Document, frozen=True, kw_only=True, omit_defaults=True):
     """How a run stands.  `owner` is ``broker``, or the client that runs it; `number` counts what was recorded of it.
 
-    `interruptions` counts how often whoever ran it ended in the middle.
+    `interruptions` counts how often whoever ran it ended in the middle.  `question_id` names the open question
+    about the run as a whole.
     """
 
     run_id: Identifier
@@ -112,6 +113,7 @@ class RunInfo(Document, frozen=True, kw_only=True, omit_defaults=True):
     tokens: Count = 0
     reason: Detail = ""
     number: Count = 0
+    question_id: Identifier | None = None
 
 
 class ContextSignals(Document, frozen=True, kw_only=True, omit_defaults=True):

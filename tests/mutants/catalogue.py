@@ -35,16 +35,11 @@ class Mutant(Struct, frozen=True, forbid_unknown_fields=True):
     edit: tuple[Edit, ...]
 
 
-def load(*words: str) -> list[Mutant]:
-    """Return every declared mutant, file by file; with words those whose name holds one, or whose file has it for name.
-
-    A file is named as `trust` or `trust.toml`.
-    """
+def load() -> list[Mutant]:
+    """Return every declared mutant, file by file."""
     found: list[Mutant] = []
     for path in sorted(Path(__file__).parent.glob("*.toml")):
-        declared = convert(tomllib.loads(path.read_text())["mutant"], list[Mutant])
-        whole = not words or not {path.stem, path.name}.isdisjoint(words)
-        found += [one for one in declared if whole or any(word in one.name for word in words)]
+        found += convert(tomllib.loads(path.read_text())["mutant"], list[Mutant])
     return found
 
 

@@ -14,8 +14,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    style = '"' if _ESCAPED.search(text) else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)  # pyright: ignore[reportUnknownMemberType]  its stub leaves the value open
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if _ESCAPED.search(text) else None)
 
 
 _Dumper.add_representer(str, _represent_text)

@@ -22,7 +22,7 @@ from lifebus_supervisor.runtime.bus.receipt_emitter import MAX_WAITING, ReceiptE
 from lifebus_supervisor.runtime.bus.receipts import emissions_of
 from lifebus_supervisor.runtime.due_times import DueTimes
 from lifebus_supervisor.runtime.ports import Questions, TryRunner
-from lifebus_supervisor.runtime.rules.decisions import ObservedEnd, carry_on, decide, end_of_try
+from lifebus_supervisor.runtime.rules.decisions import ObservedEnd, carry_on, decide, end_records
 from lifebus_supervisor.runtime.rules.run_questions import question_of
 from lifebus_supervisor.runtime.run_journal import RunJournal, new_records
 from lifebus_supervisor.runtime.run_records import (
@@ -239,7 +239,7 @@ class RunEngine:
         known = state.steps[step]
         if known.status is not StepStatus.RUNNING or known.number != number:
             return ()
-        return (end_of_try(state, step, seen, now_ms=now_ms, fraction=self.clocks.draw()),)
+        return end_records(state, step, seen, now_ms=now_ms, fraction=self.clocks.draw())
 
     def _withdraw(self, before: RunState, after: RunState, records: Sequence[RunRecord]) -> None:
         """Take back the questions that nobody has to answer any more."""

@@ -34,6 +34,10 @@ def info_of(state: RunState) -> RunInfo:
         ended_at_ms=state.ended_at_ms,
         steps=tuple(_step_info(name, step) for name, step in state.steps.items()),
         interruptions=state.interruptions,
+        question_id=state.question_id,
+        cost_micros=state.limits.costs.total.cost_micros,
+        unpriced_calls=state.limits.costs.total.unpriced_calls,
+        tokens=state.limits.costs.total.tokens,
         reason=state.reason or state.aborting or state.failing or "",
         number=state.number,
     )

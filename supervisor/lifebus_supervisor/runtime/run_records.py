@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from lifebus_contract.flows import FlowDefinition, Outcome, StepVerdict
 from lifebus_contract.questions import AnswerAction, QuestionKind
-from lifebus_contract.runs import Artifact, ContextSignals, RunStatus
+from lifebus_contract.runs import Artifact, ContextSignals, CostRecord, LogEvent, RunStatus
 
 BROKER: Final = "broker"
 """The owner of a run that the broker runs."""
@@ -45,6 +45,15 @@ class RunDetached(_Record, frozen=True, kw_only=True, tag="detached"):
     """Whoever ran it is gone; tries that have no end are interrupted."""
 
     reason: str = ""
+
+
+class ContextUse(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """How full a step's context is, in tokens, each with where the number comes from; None where it is unknown."""
+
+    used: int | None = None
+    used_source: str = ""
+    window: int | None = None
+    window_source: str = ""
 
 
 class TryStarted(_Record, frozen=True, kw_only=True, tag="try_started"):
@@ -82,13 +91,40 @@ class TryEnded(_Record, frozen=True, kw_only=True, tag="try_ended"):
     session: tuple[str, str] | None = None
 
 
+class CostRecorded(_Record, frozen=True, kw_only=True, tag="cost"):
+    """Calls to a model are counted; of several records with one key the last one counts."""
+
+    cost: CostRecord
+
+
+class PressureChanged(_Record, frozen=True, kw_only=True, tag="pressure"):
+    """A step, or without one the budget of the run, has come near its limits; or, with none of them, has left them.
+
+    `context` is what telemetry has shown of the step's context, where that is the reason.
+    """
+
+    step: str | None = None
+    near: tuple[str, ...] = ()
+    context: ContextUse | None = None
+
+
+class Logged(_Record, frozen=True, kw_only=True, tag="logged"):
+    """A client has something kept in the log of the run."""
+
+    event: LogEvent
+
+
 class Asked(_Record, frozen=True, kw_only=True, tag="asked"):
-    """A person is asked; written in one append with the question.  `step` is None where the run as a whole waits."""
+    """A person is asked; written in one append with the question.  `step` is None where the run as a whole waits.
+
+    `about` are the parts of the budget that a question about the run is about.
+    """
 
     step: str | None
     question_id: str
     question_kind: QuestionKind
     reason: str = ""
+    about: tuple[str, ...] = ()
 
 
 class Answered(_Record, frozen=True, kw_only=True, tag="answered"):
@@ -136,6 +172,9 @@ RunRecord = (
     | RunDetached
     | TryStarted
     | TryEnded
+    | CostRecorded
+    | PressureChanged
+    | Logged
     | Asked
     | Answered
     | RetryRequested

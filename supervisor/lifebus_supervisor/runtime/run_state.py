@@ -13,11 +13,17 @@ from msgspec import Struct, structs
 from lifebus_contract.flows import FlowDefinition, OnFailure, OutcomeKind, StepDefinition, StepVerdict
 from lifebus_contract.questions import AnswerAction, QuestionKind
 from lifebus_contract.runs import RunStatus, StepStatus, TryInfo
+from lifebus_supervisor.runtime.limits.budget import Grant
+from lifebus_supervisor.runtime.limits.run_limits import RunLimits, context_after
 from lifebus_supervisor.runtime.rules.outcome_text import reason_of
 from lifebus_supervisor.runtime.run_records import (
     AbortRequested,
     Answered,
     Asked,
+    ContextUse,
+    CostRecorded,
+    Logged,
+    PressureChanged,
     ReceiptsEmitted,
     RetryRequested,
     RunAttached,
@@ -58,7 +64,8 @@ class StepState(Struct, frozen=True, kw_only=True):
 
     `number` counts its tries, `series` the series of them, `retry` the retries of this series before the next try.
     `interruptions` are those of this series.  A failed step with a `want` waits for a person to be asked.  `asked` is
-    the newest question about it, open or not.
+    the newest question about it, open or not.  `context` says how full the context of the
+    try is that runs, `near` which of its limits are near.
     """
 
     definition: StepDefinition
@@ -75,6 +82,8 @@ class StepState(Struct, frozen=True, kw_only=True):
     retry_at_ms: int | None = None
     modifications: dict[str, object] = {}
     tries: tuple[TryInfo, ...] = ()
+    context: ContextUse = ContextUse()
+    near: tuple[str, ...] = ()
 
     @property
     def is_begun(self) -> bool:
@@ -90,7 +99,7 @@ class RunState(Struct, frozen=True, kw_only=True):
 
     `steps` is in the order of the flow.  `aborting` and `failing` say why the run is to end.  `question_id` is an open
     question about the run as a whole: nothing starts meanwhile.  `emitted` is the number up to which every record has
-    its receipts.
+    its receipts.  `logged` counts what clients have had kept in its log.
     """
 
     run_id: str
@@ -111,6 +120,8 @@ class RunState(Struct, frozen=True, kw_only=True):
     ended_at_ms: int | None = None
     reason: str = ""
     emitted: int = 0
+    limits: RunLimits = RunLimits()
+    logged: int = 0
 
 
 def start_state(run_id: str, record: RunSubmitted) -> RunState:
@@ -124,6 +135,7 @@ def start_state(run_id: str, record: RunSubmitted) -> RunState:
         started_at_ms=record.at_ms,
         changed_at_ms=record.at_ms,
         steps=steps,
+        limits=RunLimits(grant=Grant(limits=record.definition.budget)),
     )
 
 
@@ -187,7 +199,10 @@ def _started(state: RunState, record: TryStarted) -> RunState:
         number=record.number,
         retry_at_ms=None,
         tries=(*step.tries, one)[-MAX_TRIES_KEPT:],
+        context=ContextUse(),
+        near=(),
     )
+    state = structs.replace(state, limits=state.limits.try_started(record.at_ms))
     return _with_step(state, record.step, step)
 
 
@@ -205,7 +220,8 @@ def _ended(state: RunState, record: TryEnded) -> RunState:
         artifacts=record.artifacts,
         session=record.session,
     )
-    step = structs.replace(step, tries=(*step.tries[:-1], last))
+    step = structs.replace(step, tries=(*step.tries[:-1], last), context=ContextUse(), near=())
+    state = structs.replace(state, limits=state.limits.try_ended(record, state.changed_at_ms))
     if record.verdict is StepVerdict.PROCEED:
         return _with_step(state, record.step, structs.replace(step, status=StepStatus.DONE))
     if record.outcome.kind is OutcomeKind.ABORTED:
@@ -244,9 +260,25 @@ def _failed(state: RunState, step: StepState, want: Want) -> RunState:
     return _with_step(state, name, structs.replace(step, status=StepStatus.FAILED, want=want))
 
 
+def _cost_recorded(state: RunState, record: CostRecorded) -> RunState:
+    step = _step(state, record.cost.step_id)
+    context = context_after(step.context, record.cost) if step.status is StepStatus.RUNNING else step.context
+    state = structs.replace(state, limits=state.limits.counted(record.cost))
+    return _with_step(state, record.cost.step_id, structs.replace(step, context=context))
+
+
+def _pressed(state: RunState, record: PressureChanged) -> RunState:
+    if record.step is None:
+        return structs.replace(state, limits=structs.replace(state.limits, near=record.near))
+    step = _step(state, record.step)
+    context = record.context or step.context
+    return _with_step(state, record.step, structs.replace(step, near=record.near, context=context))
+
+
 def _asked(state: RunState, record: Asked) -> RunState:
     if record.step is None:
-        return structs.replace(state, question_id=record.question_id, questions=state.questions + 1)
+        limits = structs.replace(state.limits, asked_about=record.about)
+        return structs.replace(state, question_id=record.question_id, questions=state.questions + 1, limits=limits)
     step = _step(state, record.step)
     if step.status not in {StepStatus.FAILED, StepStatus.PENDING}:
         raise Contradiction(f"nobody is asked about `{record.step}`: it is {step.status}")
@@ -267,7 +299,7 @@ def _answered(state: RunState, record: Answered) -> RunState:
     if record.step is None:
         if state.question_id != record.question_id:
             raise Contradiction(f"`{record.question_id}` is not open")
-        return structs.replace(state, question_id=None)
+        return structs.replace(state, question_id=None, limits=state.limits.answered(record))
     step = _step(state, record.step)
     if step.status is not StepStatus.ASKING or step.question_id != record.question_id:
         raise Contradiction(f"`{record.question_id}` is not open")
@@ -359,6 +391,9 @@ _HANDLERS: Final[Mapping[type, Callable[[RunState, Any], RunState]]] = {
     Asked: _asked,
     Answered: _answered,
     RetryRequested: _retried,
+    CostRecorded: _cost_recorded,
+    PressureChanged: _pressed,
+    Logged: lambda state, _: structs.replace(state, logged=state.logged + 1),
     AbortRequested: _aborting,
     RunEnded: _over,
 }

@@ -13,7 +13,7 @@ from typing import Final
 import anyio
 import anyio.to_thread
 
-from lifebus_contract import BrokerBusy, InternalError, InvalidRequest, LifebusError, StateConflict
+from lifebus_contract import BrokerBusy, InvalidRequest, LifebusError, StateConflict
 from lifebus_contract.flows import FlowDefinition
 from lifebus_contract.questions import AnswerAction, QuestionAnswer, QuestionInfo
 from lifebus_contract.runs import (
@@ -26,6 +26,9 @@ from lifebus_contract.runs import (
     StepStatus,
 )
 from lifebus_supervisor.runtime.active_run import ActiveRun, Input, Make
+from lifebus_supervisor.runtime.limits.accounts import MeasureContext, live_signals, priced, unmeasured
+from lifebus_supervisor.runtime.limits.recording import counted, logged
+from lifebus_supervisor.runtime.limits.run_log import events_of
 from lifebus_supervisor.runtime.ports import Progress
 from lifebus_supervisor.runtime.roots import Roots
 from lifebus_supervisor.runtime.rules.run_inputs import (
@@ -58,6 +61,7 @@ class RunTable:
     def __init__(self, engine: RunEngine, state_dir: Path, make_id: Callable[[str], str]) -> None:
         self.engine = engine
         self.on_active: Callable[[bool], None] = lambda _: None
+        self.measure_context: MeasureContext = unmeasured
         self._make_id = make_id
         self._runs: dict[str, ActiveRun] = {}
         self._roots = Roots(state_dir)
@@ -257,15 +261,47 @@ class RunTable:
         Raises:
             InvalidRequest: ``no_run``, ``no_step``.
         """
-        raise _unbuilt("signals", run_id, step_id)
+        state = self._require(run_id).state
+        return live_signals(state, step_id, self.engine.clocks.now_ms(), self.measure_context)
 
     async def log(self, event: LogEvent) -> None:
-        """Keep a structured log event of a run."""
-        raise _unbuilt("log", event)
+        """Keep a structured log event of a run; returns once it is durable.
+
+        Raises:
+            InvalidRequest: ``no_run``, ``no_step``, ``log_full``.
+        """
+        await self._put(self._require(event.run_id), partial(logged, event))
+
+    async def events(self, run_id: str) -> Sequence[LogEvent]:
+        """Return the log of a run: what the mechanism did, and what clients have had kept.
+
+        Raises:
+            InvalidRequest: ``no_run``.
+        """
+        self._require(run_id)
+        return events_of(run_id, await self.engine.journal.read(run_id))
 
     async def cost(self, record: CostRecord) -> CostSummary:
-        """Count what calls to a model cost; the same key counts once."""
-        raise _unbuilt("cost", record)
+        """Count what calls to a model cost; the same key counts once.  Returns once it is durable.
+
+        Raises:
+            InvalidRequest: ``no_run``, ``no_step``, ``costs_full``; ``unknown_model`` and ``no_prices``: the calls are
+                counted, as unpriced.
+        """
+        run = self._require(record.run_id)
+        record, unpriced = await priced(record, self.engine.clocks.now_ms())
+        await self._put(run, partial(counted, record))
+        if unpriced is not None:
+            raise unpriced
+        return self.costs(record.run_id)
+
+    def costs(self, run_id: str) -> CostSummary:
+        """Return what a run has cost so far.
+
+        Raises:
+            InvalidRequest: ``no_run``.
+        """
+        return self._require(run_id).state.limits.costs.summary()
 
     async def check_owners(self) -> None:
         """Take note of clients that ran a run and are gone: the lock of the root is free."""
@@ -348,7 +384,3 @@ def _by_start(state: RunState) -> tuple[int, str]:
 
 async def _real_path(root: str) -> str:
     return await anyio.to_thread.run_sync(os.path.realpath, root)
-
-
-def _unbuilt(what: str, *_: object) -> InternalError:
-    return InternalError(f"runs: `{what}` is not built in this version yet")

@@ -7,7 +7,8 @@ nothing.  The run is a session, a try is a frame.
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from lifebus_broker.state.telemetry_keys import FRAME, OPERATOR, OPERATOR_KIND, REQUEST
+from lifebus_broker.state.pressure import percent_of
+from lifebus_broker.state.telemetry_keys import FRAME, OPERATOR, OPERATOR_KIND, PERCENT, REQUEST, USED
 from lifebus_contract import (
     CONTRACT_VERSION,
     AcceptablePlacement,
@@ -28,11 +29,14 @@ from lifebus_contract.flows import OutcomeKind, StepVerdict
 from lifebus_contract.ids import EVENT, INVOCATION, PAYLOAD
 from lifebus_contract.runs import ContextSignals
 from lifebus_supervisor.runtime.bus.manifest import ADAPTER_ID, ADAPTER_VERSION, MODE
+from lifebus_supervisor.runtime.limits.signals import CONTEXT
 from lifebus_supervisor.runtime.run_names import frame_id
 from lifebus_supervisor.runtime.run_records import (
     AbortRequested,
     Answered,
     Asked,
+    ContextUse,
+    PressureChanged,
     RetryRequested,
     RunAttached,
     RunDetached,
@@ -175,6 +179,25 @@ def _try_ended(maker: _Maker, _: RunState, record: TryEnded) -> None:
         maker.add(LifecycleEvent.SUPERVISOR_TICK, pause, step=record.step)
 
 
+def _pressed(maker: _Maker, after: RunState, record: PressureChanged) -> None:
+    """Report that a limit has come near; that it is left again is no event."""
+    if not record.near:
+        return
+    facts: _Facts = {"near": ",".join(record.near), "near_limit_percent": after.definition.near_limit_percent}
+    step = None if record.step is None else after.steps[record.step]
+    frame = None if record.step is None or step is None else frame_id(record.step, step.number)
+    if step is not None and CONTEXT in record.near:
+        facts |= _context_facts(after, step.context)
+    maker.add(LifecycleEvent.CONTEXT_PRESSURE_OBSERVED, facts, step=record.step, frame=frame)
+
+
+def _context_facts(after: RunState, context: ContextUse) -> _Facts:
+    window = context.window or after.definition.context_tokens
+    if context.used is None or window is None:
+        return {}
+    return {USED: context.used, "context_window_tokens": window, PERCENT: percent_of(context.used, window)}
+
+
 def _asked(maker: _Maker, _: RunState, record: Asked) -> None:
     facts: _Facts = {
         OPERATOR: "asked",
@@ -203,8 +226,10 @@ def _aborting(maker: _Maker, _: RunState, record: AbortRequested) -> None:
     maker.add(LifecycleEvent.SUPERVISOR_TICK, {"action": "abort", "responder": record.by})
 
 
-def _ended(maker: _Maker, _: RunState, record: RunEnded) -> None:
+def _ended(maker: _Maker, after: RunState, record: RunEnded) -> None:
     facts: _Facts = {"session_end": record.status.value, "reason": record.reason[:256] or None}
+    if (total := after.limits.costs.total).calls:
+        facts |= {"tokens": total.tokens, "cost_micros": total.cost_micros, "unpriced_calls": total.unpriced_calls}
     maker.add(LifecycleEvent.SESSION_ENDING, {"session_end": record.status.value})
     maker.add(LifecycleEvent.SESSION_ENDED, facts)
 
@@ -214,6 +239,7 @@ _HANDLERS: Final[Mapping[type, Callable[[_Maker, RunState, Any], None]]] = {
     RunDetached: _detached,
     TryStarted: _try_started,
     TryEnded: _try_ended,
+    PressureChanged: _pressed,
     Asked: _asked,
     Answered: _answered,
     RetryRequested: _retried,

@@ -17,13 +17,7 @@ from lifebus_broker.ledger.records import append_records, error_of
 from lifebus_broker.ports import Journal, NewRecord, Record, Refusal
 from lifebus_contract import BrokerBusy, InternalError, InvalidRequest, LifebusError, StateConflict
 from lifebus_contract.questions import Question, QuestionAnswer, QuestionInfo
-from lifebus_supervisor.runtime.inbox.answers import (
-    check_answer,
-    check_open,
-    check_same,
-    checked_form,
-    checked_question,
-)
+from lifebus_supervisor.runtime.inbox.answers import check_answer, check_open, check_question, check_same
 from lifebus_supervisor.runtime.inbox.records import (
     InboxRecord,
     QuestionAnswered,
@@ -149,11 +143,11 @@ class Inbox:
 
         Raises:
             StateConflict: another question has this id, or it was settled so long ago that its answer is forgotten.
-            InvalidRequest: it is too large, or breaks the contract.
+            InvalidRequest: it is too large.
             BrokerBusy: too many questions are open.
             LifebusError: it cannot be made durable now; nothing was written.
         """
-        question = checked_question(question)
+        check_question(question)
         name = question.question_id
         if name not in self._entries:
             await self._refuse_forgotten(name)
@@ -184,7 +178,6 @@ class Inbox:
             InvalidRequest: there is no such question, or it does not allow this answer.
             LifebusError: it cannot be made durable now; nothing was written.
         """
-        answer = checked_form(answer)
         entry, state = await self._undecided(question_id)
         if state.answer == answer:
             return state.info()

@@ -10,12 +10,15 @@ from msgspec import Struct
 
 from lifebus_contract.flows import FlowDefinition, Outcome, OutcomeKind, StepDefinition, StepVerdict
 from lifebus_contract.questions import QuestionKind
-from lifebus_contract.runs import Artifact, ContextSignals, RunStatus, StepStatus
+from lifebus_contract.runs import Artifact, CostRecord, RunStatus, StepStatus
+from lifebus_supervisor.runtime.limits.budget import reason_of
+from lifebus_supervisor.runtime.limits.signals import near_now, pressure_changes, pressure_due_ms, signals_of
 from lifebus_supervisor.runtime.rules.outcomes import judge
 from lifebus_supervisor.runtime.rules.retry_pause import pause_ms
 from lifebus_supervisor.runtime.run_names import APPROVAL_SERIES, question_id
 from lifebus_supervisor.runtime.run_records import (
     Asked,
+    CostRecorded,
     RunAttached,
     RunDetached,
     RunEnded,
@@ -48,7 +51,10 @@ class Decisions(Struct, frozen=True, kw_only=True):
 
 
 class ObservedEnd(Struct, frozen=True, kw_only=True):
-    """How a try was seen to end; the same fields as in `TryEnded`, before the rules of the flow are applied."""
+    """How a try was seen to end; the same fields as in `TryEnded`, before the rules of the flow are applied.
+
+    `costs` are the calls to models that were seen at its end.
+    """
 
     outcome: Outcome
     duration_ms: int = 0
@@ -58,6 +64,7 @@ class ObservedEnd(Struct, frozen=True, kw_only=True):
     tail: str = ""
     artifacts: tuple[Artifact, ...] = ()
     session: tuple[str, str] | None = None
+    costs: tuple[CostRecord, ...] = ()
 
 
 def decide(state: RunState, now_ms: int) -> Decisions:
@@ -68,11 +75,27 @@ def decide(state: RunState, now_ms: int) -> Decisions:
     if (end := _end_of(state, view, now_ms)) is not None:
         # What still runs is stopped first: its end is recorded before the run's.
         return Decisions(stops=tuple(view.running)) if view.running else Decisions(records=(end,))
+    pressed = tuple(pressure_changes(state, view.running, now_ms))
     asked = tuple(_wanted(state, name, now_ms) for name in view.wanting)
+    due = [] if (pressure := pressure_due_ms(state, view.running, now_ms)) is None else [pressure]
     if state.question_id is not None:
-        return Decisions(records=asked)
-    due = [at_ms for at_ms in view.retries.values() if at_ms > now_ms]
-    return Decisions(records=(*asked, *_beginnings(state, view, now_ms)), due_at_ms=min(due, default=None))
+        return Decisions(records=(*pressed, *asked), due_at_ms=min(due, default=None))
+    if near := near_now(state, now_ms):
+        return Decisions(records=(*pressed, *asked, _about_budget(state, near, now_ms)))
+    due += [at_ms for at_ms in view.retries.values() if at_ms > now_ms]
+    beginnings = _beginnings(state, view, now_ms)
+    return Decisions(records=(*pressed, *asked, *beginnings), due_at_ms=min(due, default=None))
+
+
+def _about_budget(state: RunState, near: tuple[str, ...], now_ms: int) -> Asked:
+    return Asked(
+        at_ms=now_ms,
+        step=None,
+        question_id=question_id(state.run_id, None, state.questions + 1),
+        question_kind=QuestionKind.BUDGET,
+        reason=reason_of(state.limits.grant, state.limits.use(now_ms), near),
+        about=near,
+    )
 
 
 class _View(Struct, kw_only=True):
@@ -132,9 +155,7 @@ def _beginnings(state: RunState, view: _View, now_ms: int) -> list[RunRecord]:
 
     Retries come first: a step that has its place is not overtaken.  Then the order is that of the flow.
     """
-    found: list[RunRecord] = [
-        _next_try(name, state.steps[name], now_ms) for name, at_ms in view.retries.items() if at_ms <= now_ms
-    ]
+    found: list[RunRecord] = [_next_try(state, name, now_ms) for name, at_ms in view.retries.items() if at_ms <= now_ms]
     places = state.definition.max_parallel - view.begun
     for name in view.pending:
         step = state.steps[name]
@@ -152,7 +173,7 @@ def _is_ready(state: RunState, step: StepState) -> bool:
 
 def _beginning(state: RunState, name: str, step: StepState, now_ms: int) -> RunRecord:
     if step.definition.approval is None or step.approved:
-        return _next_try(name, step, now_ms)
+        return _next_try(state, name, now_ms)
     return Asked(
         at_ms=now_ms,
         step=name,
@@ -162,13 +183,9 @@ def _beginning(state: RunState, name: str, step: StepState, now_ms: int) -> RunR
     )
 
 
-def _next_try(name: str, step: StepState, now_ms: int) -> TryStarted:
-    signals = ContextSignals(
-        time_remaining_ms=step.definition.time_limit_ms,
-        retry_count=step.retry,
-        max_retries=step.definition.max_retries,
-    )
-    return TryStarted(at_ms=now_ms, step=name, number=step.number + 1, signals=signals)
+def _next_try(state: RunState, name: str, now_ms: int) -> TryStarted:
+    signals = signals_of(state, name, now_ms)
+    return TryStarted(at_ms=now_ms, step=name, number=state.steps[name].number + 1, signals=signals)
 
 
 def end_of_try(state: RunState, name: str, seen: ObservedEnd, *, now_ms: int, fraction: float) -> TryEnded:
@@ -195,6 +212,18 @@ def end_of_try(state: RunState, name: str, seen: ObservedEnd, *, now_ms: int, fr
         artifacts=seen.artifacts,
         session=seen.session,
     )
+
+
+def end_records(state: RunState, name: str, seen: ObservedEnd, *, now_ms: int, fraction: float) -> list[RunRecord]:
+    """Return the records of a try's end: the calls that were seen and are not counted, what they used up, the end."""
+    found: list[RunRecord] = []
+    for cost in seen.costs:
+        if state.limits.costs.takes(cost) and not state.limits.costs.knows(cost):
+            found.append(CostRecorded(at_ms=now_ms, cost=cost))
+            state = apply(state, found[-1])
+    if found:
+        found += pressure_changes(state, (name,), now_ms)
+    return [*found, end_of_try(state, name, seen, now_ms=now_ms, fraction=fraction)]
 
 
 def is_proceeding(outcome: Outcome, step: StepDefinition, flow: FlowDefinition) -> bool:

@@ -2,8 +2,9 @@
 
 from typing import Any, Final
 
-from lifebus_contract.questions import AnswerAction, Question, QuestionKind
+from lifebus_contract.questions import AnswerAction, Modifiable, Question, QuestionKind
 from lifebus_contract.runs import TryInfo
+from lifebus_supervisor.runtime.limits.budget import modifiable
 from lifebus_supervisor.runtime.rules.outcome_text import describe_outcome
 from lifebus_supervisor.runtime.run_records import Asked
 from lifebus_supervisor.runtime.run_state import RunState, StepState
@@ -36,7 +37,7 @@ def question_of(state: RunState, record: Asked) -> Question:
         context=_context(state, step),
         suggested_actions=() if step is None else step.definition.suggested_actions,
         actions=_actions(step, record.question_kind),
-        modifiable=() if step is None else step.definition.modifiable,
+        modifiable=_modifiable(state, step, record.question_kind),
         asked_at_ms=record.at_ms,
     )
 
@@ -46,12 +47,18 @@ def _reason(step: StepState | None, record: Asked) -> str:
     return record.reason if own is None else f"{own} ({record.reason})"
 
 
+def _modifiable(state: RunState, step: StepState | None, kind: QuestionKind) -> tuple[Modifiable, ...]:
+    if step is None:
+        return modifiable(state.limits.grant) if kind is QuestionKind.BUDGET else ()
+    return step.definition.modifiable
+
+
 def _actions(step: StepState | None, kind: QuestionKind) -> tuple[AnswerAction, ...]:
     """Return the answers that make sense: what has not begun cannot be tried again."""
     actions = [AnswerAction.PROCEED, AnswerAction.ABORT]
     if step is not None and kind in {QuestionKind.ESCALATION, QuestionKind.ALERT}:
         actions.insert(1, AnswerAction.RETRY)
-    if step is not None and step.definition.modifiable:
+    if kind is QuestionKind.BUDGET or (step is not None and step.definition.modifiable):
         actions.append(AnswerAction.MODIFY)
     return tuple(actions)
 

@@ -4,6 +4,9 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
+import msgspec
+
+from lifebus_supervisor.runtime.limits.signals import signals_of
 from lifebus_supervisor.runtime.run_state import RunState
 
 ALWAYS: Final = ("PATH", "HOME", "LANG", "LC_*", "TZ", "TMPDIR", "USER", "LOGNAME", "SHELL")
@@ -17,7 +20,8 @@ def step_environment(state: RunState, step_id: str, environ: Mapping[str, str]) 
     """Return all variables of the try that runs.
 
     Values that a person gave with an answer are in ``LIFEBUS_FLOW_VALUES`` as one JSON object; one whose name is that
-    of a variable that the step sets replaces it.
+    of a variable that the step sets replaces it.  What is left for the try is in ``LIFEBUS_FLOW_SIGNALS`` as JSON, and
+    number by number; a number that is not known has no variable.
     """
     step = state.steps[step_id]
     definition, given = step.definition, step.modifications
@@ -35,9 +39,23 @@ def step_environment(state: RunState, step_id: str, environ: Mapping[str, str]) 
     }
     if definition.time_limit_ms is not None:
         said["TIME_LIMIT_MS"] = str(definition.time_limit_ms)
+    said |= _signals(state, step_id)
     if given:
         said["VALUES"] = json.dumps(given, ensure_ascii=False)
     return {**passed, **own, **{f"{PREFIX}{name}": value for name, value in said.items()}}
+
+
+def _signals(state: RunState, step_id: str) -> dict[str, str]:
+    """Return what is left for a try when it begins."""
+    signals = signals_of(state, step_id, state.steps[step_id].tries[-1].started_at_ms)
+    numbers = {
+        "CONTEXT_TOKENS_AVAILABLE": signals.context_tokens_available,
+        "CONTEXT_TOKENS_USED": signals.context_tokens_used,
+        "TIME_REMAINING_MS": signals.time_remaining_ms,
+    }
+    said = {name: str(value) for name, value in numbers.items() if value is not None}
+    is_near = str(signals.is_approaching_limit).lower()
+    return {**said, "IS_APPROACHING_LIMIT": is_near, "SIGNALS": msgspec.json.encode(signals).decode()}
 
 
 def _fits(name: str, pattern: str) -> bool:

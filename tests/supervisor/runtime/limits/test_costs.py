@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from lifebus_contract import InvalidRequest
 from lifebus_contract.runs import CostRecord
-from lifebus_supervisor.runtime import costs
-from lifebus_supervisor.runtime.costs import CostBook
-from lifebus_supervisor.runtime.prices import micros_of, price_of
+from lifebus_supervisor.runtime.limits import costs
+from lifebus_supervisor.runtime.limits.costs import CostBook
+from lifebus_supervisor.runtime.limits.prices import micros_of, price_of
 
 FIELDS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "calls")
 

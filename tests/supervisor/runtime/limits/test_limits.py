@@ -1,0 +1,356 @@
+"""Runs near their limits, in a broker of this process: signals, one event a crossing, questions, costs."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+
+from lifebus_broker.ports import Query
+from lifebus_contract import InvalidRequest, LifecycleEvent
+from lifebus_contract.codec import decode_receipt
+from lifebus_contract.flows import Budget, FlowDefinition, HarnessPrompt, Outcome, StepDefinition
+from lifebus_contract.questions import AnswerAction, QuestionAnswer, QuestionInfo, QuestionKind
+from lifebus_contract.receipt import Receipt
+from lifebus_contract.runs import ContextSignals, CostRecord, LogEvent, RunStatus, StepStatus
+from lifebus_supervisor.daemon.composition import Daemon
+from lifebus_supervisor.runtime.rules.decisions import ObservedEnd
+from lifebus_supervisor.runtime.run_engine import Clocks
+from lifebus_supervisor.runtime.run_records import ContextUse
+from lifebus_supervisor.runtime.run_state import RunState, reduce_run
+from lifebus_supervisor.runtime.run_table import RunTable
+from support.flows import ScriptedRunner, exited, flow, step, until, until_over, until_waiting, use_runner
+from support.integration.following import until as until_true
+from support.patience import PATIENCE_S
+from support.running import running_bus
+
+START_MS = 1_790_000_000_000
+
+
+@dataclass
+class Scene:
+    """A broker whose clock stands still until a test moves it, with one run."""
+
+    daemon: Daemon
+    runs: RunTable
+    runner: ScriptedRunner
+    times: list[int]
+    run_id: str = ""
+
+    async def submit(self, definition: FlowDefinition) -> None:
+        self.run_id = (await self.runs.submit(definition, by="me")).run_id
+
+    def pass_ms(self, passed: int) -> None:
+        """Move the clock, and have the run looked at as its timer would."""
+        self.times[0] += passed
+        run = next(one for one in self.runs.runs() if one.run_id == self.run_id)
+        self.runs.engine.advance(run)
+
+    async def cost(self, tokens: int, step_id: str = "a", **fields: Any) -> None:
+        await self.runs.cost(CostRecord(run_id=self.run_id, step_id=step_id, input_tokens=tokens, **fields))
+
+    def signals(self, step_id: str = "a") -> ContextSignals:
+        return self.runs.signals(self.run_id, step_id)
+
+    async def question(self) -> QuestionInfo:
+        info = await until(self.runs, self.run_id, lambda info: info.question_id is not None)
+        found = self.daemon.inbox.get(info.question_id or "")
+        assert found is not None
+        return found
+
+    async def answer(self, action: AnswerAction, **fields: Any) -> None:
+        question = await self.question()
+        said = QuestionAnswer(action=action, responder="ann", responded_at_ms=self.times[0], **fields)
+        await self.daemon.inbox.answer(question.question.question_id, said)
+        asked = question.question.question_id
+        await until(self.runs, self.run_id, lambda info: info.question_id != asked)
+
+    async def settled(self) -> RunState:
+        """Return the state once all that was put in is recorded and every receipt is there."""
+        run = next(one for one in self.runs.runs() if one.run_id == self.run_id)
+        await until_true(
+            lambda: not run.is_writing and not run.inputs and run.receipts is not None and not run.receipts.waiting
+        )
+        return run.state
+
+    async def pressures(self) -> list[Receipt]:
+        """Return the receipts of crossings."""
+        await self.settled()
+        page = await self.daemon.bus.ledger.read(Query(session=("flow", self.run_id), limit=1_000))
+        found = [decode_receipt(one.receipt) for one in page.stored]
+        return [one for one in found if one.event is LifecycleEvent.CONTEXT_PRESSURE_OBSERVED]
+
+
+@asynccontextmanager
+async def scene(*codes: str, **given: list[int]) -> AsyncIterator[Scene]:
+    async with running_bus() as daemon:
+        runner = ScriptedRunner({**{name: [0] for name in codes}, **given})
+        runs = use_runner(daemon, runner)
+        times = [START_MS]
+        runs.engine.clocks = Clocks(lambda: times[0], lambda: 0.0)
+        yield Scene(daemon, runs, runner, times)
+
+
+@pytest.mark.parametrize(("percent", "near_at"), [(80, 800), (79, 790), (1, 10), (100, 1_000), (33, 330)])
+async def test_a_time_limit_is_near_from_its_share_on_and_that_is_one_event(
+    tmp_path: Path, percent: int, near_at: int
+) -> None:
+    async with scene() as at:
+        await at.submit(flow(tmp_path, step("a", time_limit_ms=1_000), near_limit_percent=percent))
+        await at.runner.wait_for("a")
+        at.pass_ms(near_at - 1)
+        found = at.signals()
+        assert (found.time_remaining_ms, found.is_approaching_limit, found.near) == (1_001 - near_at, False, ())
+        assert await at.pressures() == []
+        at.pass_ms(1)
+        found = at.signals()
+        assert (found.time_remaining_ms, found.is_approaching_limit, found.near) == (1_000 - near_at, True, ("time",))
+        for _ in range(3):
+            at.pass_ms(1)
+        (pressure,) = await at.pressures()
+        assert pressure.telemetry_summary["near"] == "time"
+        assert pressure.telemetry_summary["step"] == "a"
+
+
+async def test_the_timer_itself_notices_that_time_is_nearly_over(tmp_path: Path) -> None:
+    async with running_bus() as daemon:
+        runs = use_runner(daemon, ScriptedRunner())
+        info = await runs.submit(flow(tmp_path, step("a", time_limit_ms=40), near_limit_percent=50), by="me")
+        run = next(one for one in runs.runs() if one.run_id == info.run_id)
+        await until(runs, info.run_id, lambda _: run.state.steps["a"].near == ("time",))
+
+
+async def test_each_try_has_its_own_time_and_crosses_by_itself(tmp_path: Path) -> None:
+    async with scene() as at:
+        await at.submit(flow(tmp_path, step("a", time_limit_ms=1_000)))
+        for expected in (1, 2):
+            await at.runner.wait_for("a")
+            assert at.signals().time_remaining_ms == 1_000
+            at.pass_ms(900)
+            assert len(await at.pressures()) == expected
+            await at.runner.end("a", exited(1))
+            await until_true(lambda n=expected: len(at.runner.begun) == n + 1)  # type: ignore[misc]
+            assert at.signals().retry_count == expected
+
+
+async def test_tokens_of_the_newest_call_fill_the_context_and_each_crossing_is_one_event(tmp_path: Path) -> None:
+    async with scene() as at:
+        await at.submit(flow(tmp_path, step("a"), context_tokens=1_000))
+        await at.runner.wait_for("a")
+        assert (at.signals().context_tokens_used, at.signals().context_tokens_available) == (None, 1_000)
+        crossings = []
+        for tokens in (799, 800, 950, 100, 300, 800):
+            await at.cost(tokens - 9, output_tokens=9)
+            found = at.signals()
+            assert (found.context_tokens_used, found.context_tokens_available) == (tokens, 1_000 - tokens)
+            assert found.is_approaching_limit is (tokens >= 800)
+            crossings.append(len(await at.pressures()))
+        assert crossings == [0, 1, 1, 1, 1, 2]
+        newest = (await at.pressures())[-1].telemetry_summary
+        assert (newest["context_used_tokens"], newest["context_used_pct"]) == (800, 80)
+        assert found.sources == {
+            "context_tokens_used": "calls: the newest one of this try",
+            "context_tokens_available": "flow: context_tokens",
+        }
+
+
+async def test_telemetry_goes_before_what_was_counted(tmp_path: Path) -> None:
+    async with scene(a=[1]) as at:
+        at.runs.measure_context = lambda *session: (
+            ContextUse(used=700, used_source="rollout", window=800, window_source="model")
+            if session == ("codex", "s1")
+            else None
+        )
+        end = at.runner.run
+
+        async def run(state: RunState, step_id: str, cancelled: anyio.Event) -> ObservedEnd:
+            return msgspec.structs.replace(await end(state, step_id, cancelled), session=("codex", "s1"))
+
+        at.runner.run = run  # type: ignore[method-assign]
+        await at.submit(flow(tmp_path, step("a", max_retries=0), context_tokens=1_000))
+        await until_waiting(at.runs, at.run_id)
+        found = at.signals()
+    assert (found.context_tokens_used, found.context_tokens_available) == (700, 100)
+    assert found.sources == {"context_tokens_used": "rollout", "context_tokens_available": "model"}
+
+
+async def test_a_prompt_is_estimated_until_something_is_measured(tmp_path: Path) -> None:
+    prompt = StepDefinition(step_id="a", prompt=HarnessPrompt(adapter_id="claude", text="ü" * 200))
+    async with scene() as at:
+        await at.submit(flow(tmp_path, prompt))
+        await at.runner.wait_for("a")
+        found = at.signals()
+        assert (found.context_tokens_used, found.context_tokens_available) == (100, None)
+        assert found.sources["context_tokens_used"].startswith("estimate")
+        await at.cost(5_000)
+        assert at.signals().context_tokens_used == 5_000
+
+
+async def test_a_person_is_asked_before_a_budget_is_used_up_and_nothing_begins_meanwhile(tmp_path: Path) -> None:
+    async with scene() as at:
+        await at.submit(flow(tmp_path, step("a"), step("b", "a"), step("c", "b"), budget=Budget(tokens=1_000)))
+        await at.runner.wait_for("a")
+        await at.cost(799)
+        assert (await at.settled()).question_id is None
+        await at.cost(1)
+        question = (await at.question()).question
+        assert (question.kind, question.step_id) == (QuestionKind.BUDGET, None)
+        assert "800 of 1,000 tokens are used (80 %)" in question.reason
+        assert question.actions == (AnswerAction.PROCEED, AnswerAction.ABORT, AnswerAction.MODIFY)
+        # What runs goes on; what comes next waits.
+        await at.runner.end("a", exited(0))
+        info = await until(at.runs, at.run_id, lambda info: info.steps[0].status is StepStatus.DONE)
+        assert info.status is RunStatus.WAITING
+        assert [name for name, _ in at.runner.begun] == ["a"]
+        # The same budget again, counted from here.
+        await at.answer(AnswerAction.PROCEED)
+        await at.runner.wait_for("b")
+        await at.cost(799, "b")
+        assert (await at.settled()).question_id is None
+        await at.cost(1, "b")
+        await at.answer(AnswerAction.MODIFY, modifications={"tokens": 4_000})
+        await at.cost(1_599, "b")  # 3,199 in all, from the beginning
+        assert (await at.settled()).question_id is None
+        await at.cost(1, "b")
+        await at.answer(AnswerAction.ABORT)
+        assert (await until_over(at.runs, at.run_id)).status is RunStatus.ABORTED
+        assert [one.telemetry_summary["near"] for one in await at.pressures()] == ["budget.tokens"] * 3
+        kinds = [one.data["kind"] for one in await at.runs.events(at.run_id) if one.event == "lifebus.asked"]
+        assert kinds == ["budget"] * 3
+
+
+async def test_a_time_budget_counts_while_tries_run_and_not_while_people_are_waited_for(tmp_path: Path) -> None:
+    async with scene() as at:
+        await at.submit(flow(tmp_path, step("a"), step("b", "a"), budget=Budget(time_ms=1_000)))
+        await at.runner.wait_for("a")
+        at.pass_ms(500)
+        assert at.signals().time_remaining_ms == 500
+        await at.runner.end("a", exited(2))
+        await until_waiting(at.runs, at.run_id)
+        at.pass_ms(3_600_000)
+        assert at.signals().time_remaining_ms == 500
+        assert (await at.settled()).question_id is None
+        await at.runs.retry(at.run_id, "a", "ann")
+        await at.runner.wait_for("a")
+        at.pass_ms(299)
+        assert (await at.settled()).question_id is None
+        at.pass_ms(1)
+        assert (await at.question()).question.kind is QuestionKind.BUDGET
+
+
+async def test_money_is_asked_about_and_a_run_that_ends_takes_its_question_back(tmp_path: Path) -> None:
+    async with scene() as at:
+        await at.submit(flow(tmp_path, step("a"), budget=Budget(cost_micros=2_000_000)))
+        await at.runner.wait_for("a")
+        await at.cost(1, cost_micros=1_600_000)
+        question = (await at.question()).question
+        assert "1.60 of 2.00 US dollars are spent (80 %)" in question.reason
+        withdrawn = anyio.Event()
+        at.daemon.inbox.listen(lambda info: None if info.is_open else withdrawn.set())
+        await at.runner.end("a", exited(0))
+        assert (await until_over(at.runs, at.run_id)).status is RunStatus.COMPLETED
+        with anyio.fail_after(PATIENCE_S):
+            await withdrawn.wait()
+
+
+async def test_calls_are_counted_once_and_a_model_without_a_price_is_an_error_and_unpriced(tmp_path: Path) -> None:
+    async with scene() as at:
+        await at.submit(flow(tmp_path, step("a"), step("b", "a")))
+        for output in (1, 5, 40, 40):
+            await at.cost(100, key="msg_1:req_1", output_tokens=output, cost_micros=output)
+        before = (await at.settled()).number
+        await at.cost(100, key="msg_1:req_1", output_tokens=40, cost_micros=40)
+        assert (await at.settled()).number == before  # nothing was written
+        with pytest.raises(InvalidRequest) as raised:
+            await at.cost(10, "b", model="no-such-model", calls=3)
+        assert raised.value.code in {"unknown_model", "no_prices"}
+        found = at.runs.costs(at.run_id)
+        assert (found.calls, found.unpriced_calls, found.cost_micros) == (4, 3, 40)
+        assert (found.input_tokens, found.output_tokens) == (110, 40)
+        assert {name: one.calls for name, one in found.by_step.items()} == {"a": 1, "b": 3}
+        info = at.runs.info(at.run_id)
+        assert (info.tokens, info.cost_micros, info.unpriced_calls) == (150, 40, 3)
+        with pytest.raises(InvalidRequest, match="no step"):
+            await at.cost(1, "z")
+
+
+async def test_what_was_seen_at_the_end_of_a_try_is_counted_with_it_and_once(tmp_path: Path) -> None:
+    async with scene(a=[1, 0]) as at:
+        end = at.runner.run
+
+        async def run(state: RunState, step_id: str, cancelled: anyio.Event) -> ObservedEnd:
+            # Both tries see the files of the first one.
+            costs = tuple(
+                CostRecord(run_id=state.run_id, step_id="a", key=f"m{n}", input_tokens=450, cost_micros=7)
+                for n in range(state.steps["a"].number)
+            )
+            return msgspec.structs.replace(await end(state, step_id, cancelled), costs=costs)
+
+        at.runner.run = run  # type: ignore[method-assign]
+        await at.submit(flow(tmp_path, step("a"), context_tokens=500))
+        await until_over(at.runs, at.run_id)
+        found = at.runs.costs(at.run_id)
+        assert (found.calls, found.cost_micros) == (2, 14)
+        assert [one.telemetry_summary["near"] for one in await at.pressures()] == ["context_tokens"] * 2
+
+
+async def test_the_records_lead_to_the_same_limits_again(tmp_path: Path) -> None:
+    async with scene() as at:
+        await at.submit(flow(tmp_path, step("a"), step("b", "a"), budget=Budget(tokens=1_000, time_ms=10_000)))
+        await at.runner.wait_for("a")
+        await at.cost(900, key="k")
+        at.pass_ms(3_000)
+        await at.answer(AnswerAction.PROCEED)
+        await at.runner.end("a", exited(0))
+        await at.runner.wait_for("b")
+        await at.cost(950, key="k")
+        state = await at.settled()
+        records = await at.runs.engine.journal.read(at.run_id)
+        assert reduce_run(at.run_id, records) == state
+        assert state.limits.use(at.times[0]).time_ms == 3_000
+
+
+async def test_the_log_has_what_happened_and_what_clients_had_kept_in_order(tmp_path: Path) -> None:
+    async with scene() as at:
+        await at.submit(flow(tmp_path, step("a", max_retries=0)))
+        await at.runner.wait_for("a")
+        own = LogEvent(event="com.example.measured", run_id=at.run_id, step_id="a", at_ms=5, data={"ms": [1, {}]})
+        await at.runs.log(own)
+        await at.runner.end("a", Outcome(kind=exited(2).kind, code=2))
+        await until_waiting(at.runs, at.run_id)
+        found = list(await at.runs.events(at.run_id))
+        assert [(one.event.removeprefix("lifebus."), one.step_id) for one in found] == [
+            ("run_submitted", None),
+            ("run_attached", None),
+            ("try_started", "a"),
+            ("com.example.measured", "a"),
+            ("try_failed", "a"),
+            ("asked", "a"),
+        ]
+        assert found[3] == own
+        with pytest.raises(InvalidRequest) as raised:
+            await at.runs.log(msgspec.structs.replace(own, data={"x": "y" * 9_000}))
+        assert raised.value.code == "log_full"
+
+
+async def test_a_try_is_told_what_is_left_for_it(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    said = step("a", command=("sh", "-c", "env | grep ^LIFEBUS_FLOW_ > told"), time_limit_ms=60_000, setting={"X": "1"})
+    async with running_bus() as daemon:
+        definition = flow(tmp_path / "project", said, context_tokens=5_000, budget=Budget(time_ms=50_000))
+        info = await until_over(daemon.runs, (await daemon.runs.submit(definition, by="me")).run_id)
+        assert info.status is RunStatus.COMPLETED
+        page = await daemon.bus.ledger.read(Query(session=("flow", info.run_id), limit=1_000))
+        payloads = [one for row in page.stored for one in decode_receipt(row.receipt).payload_receipts]
+    told = dict(line.split("=", 1) for line in (tmp_path / "project" / "told").read_text().splitlines())
+    signals = msgspec.json.decode(told["LIFEBUS_FLOW_SIGNALS"])
+    assert told["LIFEBUS_FLOW_CONTEXT_TOKENS_AVAILABLE"] == "5000"
+    assert told["LIFEBUS_FLOW_TIME_REMAINING_MS"] == "50000"
+    assert told["LIFEBUS_FLOW_IS_APPROACHING_LIMIT"] == "false"
+    assert "LIFEBUS_FLOW_CONTEXT_TOKENS_USED" not in told
+    assert (signals["time_remaining_ms"], signals["sources"]["time_remaining_ms"]) == (50_000, "flow: budget.time_ms")
+    assert [one.payload_kind for one in payloads] == ["flow.signals"]
