@@ -3,14 +3,17 @@
 from lifebus.live.programs.gemini import GEMINI
 from support.e2e.one_shots import check_a_good_end, check_a_refusal, check_an_abort
 
+ARGUMENTS = ("--approval-mode", "yolo", "--model", "gemini-2.5-pro")
+"""With a model of its own: by itself it first asks another one which to take, and those tokens count, too."""
+
 
 async def test_a_prompt_ends_well_with_the_session_and_the_tokens_that_the_bus_has() -> None:
-    await check_a_good_end(GEMINI, "--approval-mode", "yolo")
+    await check_a_good_end(GEMINI, *ARGUMENTS)
 
 
 async def test_a_model_that_refuses_is_no_good_end_and_says_why() -> None:
-    await check_a_refusal(GEMINI, "--approval-mode", "yolo")
+    await check_a_refusal(GEMINI, *ARGUMENTS)
 
 
 async def test_a_harness_of_an_aborted_run_is_ended_with_all_that_it_has_started() -> None:
-    await check_an_abort(GEMINI, "--approval-mode", "yolo")
+    await check_an_abort(GEMINI, *ARGUMENTS)

@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 from lifebus_adapters import ADAPTERS, ALIASES
 from lifebus_adapters.shared.one_shot import OneShot, OneShotReport
 from lifebus_contract import InvalidRequest
-from lifebus_contract.flows import FlowDefinition, HarnessPrompt, Outcome, OutcomeKind, StepDefinition
+from lifebus_contract.flows import CodeMap, FlowDefinition, HarnessPrompt, Outcome, OutcomeKind, StepDefinition
 from lifebus_supervisor.runtime.step_process import StepEnd
 from lifebus_transports.processes.redaction import redact, secrets_in
 
@@ -83,7 +83,9 @@ async def prompt_end(prompt: HarnessPrompt, end: StepEnd, output: Path, environm
         return PromptEnd(outcome=end.outcome, report=OneShotReport())
     report = await anyio.to_thread.run_sync(_read, one_shot, output)
     session = None if report.session_id is None else (prompt.adapter_id, report.session_id)
-    outcome = judged(end.outcome, report, redact(report.message, secrets_in(environment), (prompt.text,)))
+    outcome = judged(
+        _own_code(end.outcome, one_shot.codes), report, redact(report.message, secrets_in(environment), (prompt.text,))
+    )
     return PromptEnd(outcome=outcome, report=report, session=session)
 
 
@@ -92,9 +94,15 @@ def judged(outcome: Outcome, report: OneShotReport, message: str) -> Outcome:
     if outcome.kind is OutcomeKind.EXITED and outcome.code == 0 and report.failed:
         detail = f"it ended with 0 and says that it failed: {message or 'without a reason'}"
         return structs.replace(outcome, kind=OutcomeKind.UNVERIFIED, detail=detail)
-    if message and not outcome.detail:
-        return structs.replace(outcome, detail=message)
-    return outcome
+    return structs.replace(outcome, detail=message) if message and not outcome.detail else outcome
+
+
+def _own_code(outcome: Outcome, codes: CodeMap) -> Outcome:
+    """Return an outcome in which a code that the harness's rules name stands for no signal, though it is over 128."""
+    if outcome.kind is not OutcomeKind.SIGNALLED or outcome.code is None:
+        return outcome
+    is_named = any(rule.first <= outcome.code <= rule.last for rule in codes.rules)
+    return Outcome(kind=OutcomeKind.EXITED, code=outcome.code) if is_named else outcome
 
 
 def _find(adapter_id: str) -> OneShot | None:

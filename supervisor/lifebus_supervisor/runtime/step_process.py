@@ -51,7 +51,8 @@ class StepEnd(Struct, frozen=True, kw_only=True):
     """How a try ended.  `process` is None where none was started, or the system does not say.
 
     `tail` is the end of what it wrote to stderr, redacted, at most 500 characters; `left` counts the processes that it
-    left behind and that had to be ended.  `output_fault` says why not all that is to be kept of its output was.
+    left behind and that had to be ended, `stuck` those that outlived SIGKILL.  `output_fault` says why less of its
+    output was kept than should have been.
     """
 
     outcome: Outcome
@@ -61,6 +62,7 @@ class StepEnd(Struct, frozen=True, kw_only=True):
     stderr_bytes: int = 0
     tail: str = ""
     left: int = 0
+    stuck: int = 0
     output_fault: str = ""
 
 
@@ -161,6 +163,7 @@ def _step_end(command: StepCommand, child: ShimChild, ended_by: OutcomeKind, dur
         stdout_bytes=end["sizes"][0],
         stderr_bytes=end["sizes"][1],
         tail=redact(errors.text(), secrets_in(command.environment)),
-        left=end["left"] + end["stuck"],
+        left=end["left"],
+        stuck=end["stuck"],
         output_fault=end["output_fault"],
     )

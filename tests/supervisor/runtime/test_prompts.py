@@ -98,6 +98,23 @@ async def test_a_bad_exit_code_stays_and_gets_the_reason(tmp_path: Path) -> None
     assert end.outcome.detail == "the model said no: [redacted]"
 
 
+async def test_a_code_that_the_harness_means_by_itself_stands_for_no_signal(tmp_path: Path) -> None:
+    program = tmp_path / "gemini"
+    program.write_text(
+        '#!/bin/sh\necho \'{"type": "result", "status": "error", "error": {"message": "no"}}\'\nexit $CODE\n'
+    )
+    program.chmod(0o755)
+    (asked,) = resolve_prompts(flow(asking("gemini"))).steps
+    assert asked.prompt is not None
+    ends = []
+    for code in ("145", "143"):  # an HTTP status of 401; SIGTERM below a shell
+        environment = {"PATH": f"{tmp_path}:{os.defpath}", "CODE": code}
+        command = step(tmp_path, *prompt_command(asked.prompt, "r", "s", 1), environment=environment)
+        end = await prompt_end(asked.prompt, await run(command), command.output, command.environment)
+        ends.append((end.outcome.kind, end.outcome.code, end.outcome.signal, end.outcome.detail))
+    assert ends == [(OutcomeKind.EXITED, 145, None, "no"), (OutcomeKind.SIGNALLED, 143, 15, "SIGTERM")]
+
+
 async def test_a_harness_that_is_not_installed_cannot_start(tmp_path: Path) -> None:
     (asked,) = resolve_prompts(flow(asking("hermes"))).steps
     assert asked.prompt is not None

@@ -126,12 +126,13 @@ async def test_a_time_limit_ends_it_after_its_grace_and_is_no_signal_of_its_own(
 
 
 async def test_the_grace_is_that_of_the_whole_group(tmp_path: Path) -> None:
-    slow = "(trap 'sleep 0.7; echo clean >done; exit' TERM; echo >ready; while :; do sleep 0.01; done) & wait"
+    slow = "(trap 'sleep 1.5; echo clean >done; exit' TERM; echo >ready; while :; do sleep 0.01; done) & wait"
     cancelled = anyio.Event()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(set_when, cancelled, tmp_path / "ready")
         end = await run(sh_step(tmp_path, slow, grace_ms=20_000), cancelled=cancelled)
     assert (end.outcome.kind, end.left) == (OutcomeKind.ABORTED, 0)
+    assert end.duration_ms >= 1_500  # what cleans up is not asked to end itself
     assert (tmp_path / "done").read_text() == "clean\n"
 
 

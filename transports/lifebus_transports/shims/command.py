@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final
 
 from lifebus_transports.shims import ending
-from lifebus_transports.shims.kernel import Process, descendants, start_of
+from lifebus_transports.shims.kernel import descendants, start_of
 from lifebus_transports.shims.messages import Limit, ShimCommand, ShimEnd, StartFault
 from lifebus_transports.shims.output import Output
 from lifebus_transports.shims.owner_channel import OwnerChannel
@@ -31,8 +31,7 @@ class Command:
     """A command that runs, and its end.
 
     `adopts` says that descendants whose parents end become children of this process; `wakeup` is readable after each
-    end of a child.  `_deadline` is when a command that was asked to end is killed, `_told` are the processes that have
-    got SIGTERM.
+    end of a child.  `_deadline` is when a command that was asked to end is killed, with all that is left of it.
     """
 
     def __init__(self, channel: OwnerChannel, wakeup: int, *, adopts: bool) -> None:
@@ -43,7 +42,6 @@ class Command:
         self._pid = 0
         self._status: int | None = None
         self._deadline: float | None = None
-        self._told: set[Process] = set()
         self._asked = False
         self._left = 0
 
@@ -136,40 +134,33 @@ class Command:
         self._asked = True
         ending.signal_group(self._pid, signal.SIGTERM)
         ending.signal_group(self._pid, signal.SIGCONT)  # one that is stopped would not see it
-        found = descendants()
-        ending.signal_each([one for one in found if one.group != self._pid], signal.SIGTERM)
-        self._told = found
+        ending.signal_each([one for one in descendants() if one.group != self._pid], signal.SIGTERM)
 
     def _end_what_is_left(self) -> None:
         """End what the command has left running, in its group or outside, and take in its last output."""
-        if not self._asked:
+        if not self._asked and self._is_left():
             self._deadline = time.monotonic() + LEFT_GRACE_S
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            if not self._is_left():
-                break
-            if number == signal.SIGKILL:
-                self._deadline = time.monotonic() + _STUCK_S
-            # What was asked to end and does so in time is no fault of the command's; what has to be killed is.
-            if number == signal.SIGKILL or not self._asked:
-                self._left = max(self._left, len(descendants()))
-            self._end_by(number)
+            self._left = self._signal_left(signal.SIGTERM)
+        # SIGTERM came once: what is started behind it is what others clean up with.
+        while self._is_left() and (now := time.monotonic()) < (self._deadline or 0):
+            self._wait(min(self._deadline or 0, now + _ROUND_S))
+        if self._is_left():
+            until = time.monotonic() + _STUCK_S
+            self._left = max(self._left, self._signal_left(signal.SIGKILL))
+            while self._is_left() and time.monotonic() < until:
+                self._wait(min(until, time.monotonic() + _ROUND_S))
+                self._signal_left(signal.SIGKILL)  # what had been started meanwhile is only found now
         for output in self._outputs:
             while output.pipe >= 0 and output.read():
                 pass
 
-    def _end_by(self, number: signal.Signals) -> None:
-        """Send a signal to what is left until nothing is, or the deadline is over."""
-        while self._is_left():
-            if not self._adopts:
-                ending.signal_group(self._pid, number)
-            # Again in each round: what those have started that ended meanwhile is only found now.
-            found = descendants()
-            ending.signal_each(found - self._told if number == signal.SIGTERM else found, number)
-            self._told |= found
-            until = self._deadline or 0
-            if time.monotonic() >= until:
-                break
-            self._wait(min(until, time.monotonic() + _ROUND_S))
+    def _signal_left(self, number: signal.Signals) -> int:
+        """Send a signal to what is left; return to how many."""
+        if not self._adopts:
+            ending.signal_group(self._pid, number)
+        found = descendants()
+        ending.signal_each(found, number)
+        return len(found)
 
     def _is_left(self) -> bool:
         return ending.has_children() if self._adopts else ending.signal_group(self._pid, 0)
