@@ -96,11 +96,6 @@ class QuestionDeliveries:
         for worker in self._workers:
             worker.due.wake()
 
-    @property
-    def failing(self) -> int:
-        """How many deliveries have failed and are tried again."""
-        return sum(1 for state in self._inbox.states() for worker in self._workers if worker.is_failing(state))
-
     async def _remind(self) -> None:
         while True:
             name = await self._due.take()
@@ -145,11 +140,6 @@ class _ChannelWorker:
         # What is being delivered right now is looked at again when that is over.
         if name != self._at_work:
             self.due.put(name, None if found is None else self._not_too_late(found))
-
-    def is_failing(self, state: QuestionState) -> bool:
-        """Whether the newest try for a question failed, and there will be another."""
-        known = state.channels.get(self._plan.name)
-        return known is not None and known.failures > 0 and due_delivery(state, self._plan) is not None
 
     def _not_too_late(self, found: DueDelivery) -> int:
         """Return when something is due, also where the clock was set back: a pause lasts no longer for that."""

@@ -126,6 +126,12 @@ class Inbox:
         """How many questions wait for an answer."""
         return len(self._open)
 
+    @property
+    def failing_count(self) -> int:
+        """How many notifications of open questions have failed and are tried again."""
+        states = (self.state(name) for name in self._open)
+        return sum(one.failures > 0 for state in states if state is not None for one in state.channels.values())
+
     def state(self, question_id: str) -> QuestionState | None:
         """Return how a question stands, as the deliveries see it."""
         entry = self._entries.get(question_id)
