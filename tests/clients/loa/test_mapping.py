@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lifebus.loa.codes import CODES
@@ -98,6 +98,7 @@ def test_times_are_the_same_both_ways(at_ms: int) -> None:
 
 
 @given(st.integers(min_value=0, max_value=10**12))
+@example(249)  # 0.000249 * 1,000,000 is 248.99999999999997
 def test_money_is_exact_to_the_millionth(micros: int) -> None:
     assert micros_of(micros / 1_000_000) == micros
     assert loa_costs(CostSummary(cost_micros=micros)).estimated_usd == micros / 1_000_000
