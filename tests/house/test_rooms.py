@@ -12,9 +12,7 @@ MOST_MODULES = 20
 MOST_REPEATED = 10
 
 
-REPEATED: dict[str, str] = {
-    "RunState": "how a runtime says that a run stands, on its wire; here all that follows from its records"
-}
+REPEATED: dict[str, str] = {}
 """Public class names that are defined more than once, each with its reason: a form on the wire beside one of the domain
 may be one.  Fewer than ten."""
 

@@ -70,14 +70,14 @@ def response_of(answer: QuestionAnswer) -> EscalationResponse:
     """Return an answer as the response that Loa gets."""
     given = answer.modifications
     # What was wrapped for the inbox is taken out again; a run's question names each value by itself.
-    changes: Any = given.get(MODIFICATIONS) if set(given) == {MODIFICATIONS} else given
+    changes: object = given.get(MODIFICATIONS) if set(given) == {MODIFICATIONS} else given
     modifies = answer.action is AnswerAction.MODIFY
     return EscalationResponse(
         responded_at=iso_of(answer.responded_at_ms),
         responder=answer.responder,
         action=ResponseAction(answer.action.value),
         message=answer.message,
-        modifications=changes if modifies and isinstance(changes, dict) else msgspec.UNSET,
+        modifications=cast("Metadata", changes) if modifies and isinstance(changes, dict) else msgspec.UNSET,
     )
 
 

@@ -18,6 +18,7 @@ from lifebus.loa.protocol import (
     FileWrite,
     ListFolder,
     Listing,
+    LoaRunState,
     LogRequest,
     PathRequest,
     Persist,
@@ -31,7 +32,6 @@ from lifebus.loa.protocol import (
     RunLog,
     RunReport,
     RunRequest,
-    RunState,
     RuntimeFault,
     StartRun,
     TokenEstimate,
@@ -43,13 +43,13 @@ from lifebus_contract.questions import QuestionInfo
 from lifebus_contract.runs import RunStatus
 
 _STATES: Final = {
-    RunStatus.RUNNING: RunState.RUNNING,
-    RunStatus.WAITING: RunState.WAITING,
+    RunStatus.RUNNING: LoaRunState.RUNNING,
+    RunStatus.WAITING: LoaRunState.WAITING,
     # It goes on as soon as somebody resumes it.
-    RunStatus.INTERRUPTED: RunState.RUNNING,
-    RunStatus.COMPLETED: RunState.COMPLETED,
-    RunStatus.FAILED: RunState.FAILED,
-    RunStatus.ABORTED: RunState.ABORTED,
+    RunStatus.INTERRUPTED: LoaRunState.RUNNING,
+    RunStatus.COMPLETED: LoaRunState.COMPLETED,
+    RunStatus.FAILED: LoaRunState.FAILED,
+    RunStatus.ABORTED: LoaRunState.ABORTED,
 }
 _DONE: Final[dict[str, Any]] = {}
 

@@ -34,7 +34,7 @@ class Capability(StrEnum):
     COST_TRACKING = "cost_tracking"
 
 
-class RunState(StrEnum):
+class LoaRunState(StrEnum):
     """How a run stands."""
 
     RUNNING = "running"
@@ -47,7 +47,7 @@ class RunState(StrEnum):
     @property
     def is_over(self) -> bool:
         """Whether nothing follows any more."""
-        return self in (RunState.COMPLETED, RunState.FAILED, RunState.ABORTED)
+        return self in (LoaRunState.COMPLETED, LoaRunState.FAILED, LoaRunState.ABORTED)
 
 
 class Fault(StrEnum):
@@ -130,7 +130,7 @@ class WaitRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class RunReport(Struct, frozen=True, kw_only=True):
     """How a run stands."""
 
-    status: RunState
+    status: LoaRunState
 
 
 class PhaseRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

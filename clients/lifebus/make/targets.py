@@ -23,7 +23,7 @@ _SHELL: Final = ("/bin/sh", "-ec")
 _PASSED: Final = ("*",)
 
 
-class Target(Struct, frozen=True, kw_only=True):
+class MakeTarget(Struct, frozen=True, kw_only=True):
     """One target: what it needs, and the lines that a shell runs."""
 
     name: str
@@ -31,13 +31,13 @@ class Target(Struct, frozen=True, kw_only=True):
     lines: tuple[str, ...] = ()
 
 
-def read_targets(text: str) -> dict[str, Target]:
+def read_targets(text: str) -> dict[str, MakeTarget]:
     """Return the targets of a file, in their order.
 
     Raises:
         InvalidRequest: a line that is none of this, or a target that stands there twice; `field` has the line.
     """
-    found: dict[str, Target] = {}
+    found: dict[str, MakeTarget] = {}
     name = None
     for number, line in enumerate(text.splitlines(), 1):
         if line.startswith("\t") and name is not None:
@@ -54,7 +54,7 @@ def read_targets(text: str) -> dict[str, Target]:
     return found
 
 
-def make_flow(targets: Mapping[str, Target], goal: str | None, root: str, *, jobs: int = 1) -> FlowDefinition:
+def make_flow(targets: Mapping[str, MakeTarget], goal: str | None, root: str, *, jobs: int = 1) -> FlowDefinition:
     """Return the flow that makes a goal, which is the first target where none is named.
 
     Raises:
@@ -73,20 +73,20 @@ def make_flow(targets: Mapping[str, Target], goal: str | None, root: str, *, job
         raise InvalidRequest(str(fault), code="against_contract") from None
 
 
-def _target(line: str, number: int) -> Target:
+def _target(line: str, number: int) -> MakeTarget:
     match = _TARGET.match(line)
     if match is None:
         raise _refuse(
             number, f"`{line.strip()[:64]}` is no target: NAME: NEEDS, with the lines of its shell behind tabs"
         )
-    return Target(name=match["name"], needs=tuple(dict.fromkeys(match["needs"].split())))
+    return MakeTarget(name=match["name"], needs=tuple(dict.fromkeys(match["needs"].split())))
 
 
-def _with_line(target: Target, line: str, number: int) -> Target:
+def _with_line(target: MakeTarget, line: str, number: int) -> MakeTarget:
     if re.search(r"\$[({@<^*?%+]", line):
         raise _refuse(number, f"`{line.strip()[:64]}`: make's variables are not known here")
     # The marks of make: nothing is echoed here anyway, and a line that may fail says so to the shell.
-    return Target(name=target.name, needs=target.needs, lines=(*target.lines, _for_shell(line.strip())))
+    return MakeTarget(name=target.name, needs=target.needs, lines=(*target.lines, _for_shell(line.strip())))
 
 
 def _for_shell(line: str) -> str:
@@ -95,7 +95,7 @@ def _for_shell(line: str) -> str:
     return f"{{ {bare}; }} || :" if "-" in marks else bare.replace("$$", "$")
 
 
-def _needed(targets: Mapping[str, Target], goal: str) -> set[str]:
+def _needed(targets: Mapping[str, MakeTarget], goal: str) -> set[str]:
     found: set[str] = set()
     left = [(goal, "")]
     while left:
@@ -111,7 +111,7 @@ def _needed(targets: Mapping[str, Target], goal: str) -> set[str]:
     return found
 
 
-def _step(target: Target) -> StepDefinition:
+def _step(target: MakeTarget) -> StepDefinition:
     return StepDefinition(
         step_id=target.name,
         needs=target.needs,

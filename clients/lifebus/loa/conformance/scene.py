@@ -16,11 +16,11 @@ from lifebus.loa.protocol import (
     EscalationEvent,
     Initialize,
     Initialized,
+    LoaRunState,
     Phase,
     Respond,
     RunReport,
     RunRequest,
-    RunState,
     RuntimeFault,
     StartRun,
     WaitRun,
@@ -43,7 +43,7 @@ RESPONDER: Final = "ada@example.org"
 class Over(msgspec.Struct, frozen=True):
     """A run that is over."""
 
-    state: RunState
+    state: LoaRunState
 
     def __str__(self) -> str:
         return f"the run is {self.state.value}"
@@ -93,7 +93,7 @@ class Scene:
 
     async def do(self, method: str, params: object) -> None:
         """Ask the runtime for something whose answer does not matter."""
-        await self._runtime.ask(method, params, Any)
+        await self._runtime.ask(method, params, msgspec.Raw)
 
     async def crash(self) -> None:
         """Kill the runtime, and start it again with the same state."""
@@ -113,7 +113,8 @@ class Scene:
         """Start a run of phases, and return its name."""
         run_id = self.new_name("run")
         listed = tuple(one if isinstance(one, Phase) else self.phase(one) for one in phases)
-        start = StartRun(run_id=run_id, phases=listed, **{"retry_pause_ms": 1, **options})
+        settings: dict[str, Any] = {"retry_pause_ms": 1, **options}
+        start = StartRun(run_id=run_id, phases=listed, **settings)
         self._runs.append(run_id)
         await self.do("run", start)
         self._group.start_soon(self._watch, run_id)
@@ -154,7 +155,7 @@ class Scene:
             case other:
                 raise CheckFailed(f"a person was to be asked; {describe(other)}")
 
-    async def over(self, *states: RunState) -> None:
+    async def over(self, *states: LoaRunState) -> None:
         """Wait for the end of the run, which is to be what happens next."""
         wanted = " or ".join(state.value for state in states)
         match await self.next(f"the run was to be {wanted}"):
@@ -221,7 +222,7 @@ class Scene:
                     if run_id in self._runs:
                         self._note(Over(report.status))
                     return
-                if report.status is RunState.WAITING:
+                if report.status is LoaRunState.WAITING:
                     await anyio.sleep(_PAUSE_S)  # it answers at once until somebody has answered
 
     def _event(self, name: str, params: msgspec.Raw) -> None:

@@ -1,13 +1,14 @@
 """Checkpoints: kept as they were given, checked against their schema, found by id and by phase."""
 
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from lifebus.loa.conformance.check import CheckList, Level, RuntimeCheck
 from lifebus.loa.conformance.process import is_refused
 from lifebus.loa.conformance.project import CheckFailed
 from lifebus.loa.conformance.scene import Scene
 from lifebus.loa.protocol import Fault, Persist, Persisted, Restore, Restored
+from lifebus_contract.fields import Metadata
 
 _WRITE: Final = CheckList(Level.REQUIRED, "Checkpoint write implemented")
 _READ: Final = CheckList(Level.REQUIRED, "Checkpoint read implemented")
@@ -52,15 +53,15 @@ async def persist(scene: Scene, document: dict[str, Any]) -> str:
 
 def _same(given: Any, found: Any, name: str = "") -> bool:
     """Whether everything that was given is found; times are equal as times, and more fields may be there."""
-    match given, found:
-        case dict(), dict():
-            return all(key in found and _same(value, found[key], key) for key, value in given.items())
-        case list(), list():
-            return len(given) == len(found) and all(map(_same, given, found))
-        case str(), str() if name in _TIMES:
-            return datetime.fromisoformat(given) == datetime.fromisoformat(found)
-        case _:
-            return bool(given == found)
+    if isinstance(given, dict) and isinstance(found, dict):
+        given, found = cast("Metadata", given), cast("Metadata", found)
+        return all(key in found and _same(value, found[key], key) for key, value in given.items())
+    if isinstance(given, list) and isinstance(found, list):
+        given, found = cast("list[object]", given), cast("list[object]", found)
+        return len(given) == len(found) and all(map(_same, given, found))
+    if name in _TIMES and isinstance(given, str) and isinstance(found, str):
+        return datetime.fromisoformat(given) == datetime.fromisoformat(found)
+    return bool(given == found)
 
 
 async def _finds(scene: Scene, wanted: Restore, given: dict[str, Any]) -> None:
@@ -72,7 +73,7 @@ async def _finds(scene: Scene, wanted: Restore, given: dict[str, Any]) -> None:
 
 
 async def _is_invalid(scene: Scene, document: dict[str, Any]) -> bool:
-    return await is_refused(scene.ask("persist", Persist(checkpoint=document), Any), Fault.INVALID)
+    return await is_refused(scene.do("persist", Persist(checkpoint=document)), Fault.INVALID)
 
 
 @_WRITE.check("checkpoint.write")

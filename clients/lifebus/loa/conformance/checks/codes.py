@@ -6,7 +6,7 @@ from lifebus.loa.codes import SYSEXITS
 from lifebus.loa.conformance.check import CheckList, Level, RuntimeCheck
 from lifebus.loa.conformance.project import CheckFailed, PhaseStarted
 from lifebus.loa.conformance.scene import Scene
-from lifebus.loa.protocol import Capability, Phase, RunState
+from lifebus.loa.protocol import Capability, LoaRunState, Phase
 
 _CODES: Final = CheckList(Level.REQUIRED, "Exit codes 0, 1, 2 handled correctly")
 _EXTENDED: Final = CheckList(
@@ -20,7 +20,7 @@ async def _success(scene: Scene) -> str:
     await scene.run("a", "b")
     await scene.ends("a", 0)
     await scene.ends("b", 0)
-    await scene.over(RunState.COMPLETED)
+    await scene.over(LoaRunState.COMPLETED)
     return "after 0 the next phase started, and after the last one the run was completed"
 
 
@@ -50,7 +50,7 @@ async def _sysexits(scene: Scene) -> str:
         except CheckFailed as fault:
             raise CheckFailed(f"before the try that ends with {code} ({name}): {fault}") from fault
     await scene.ends("a", 0)
-    await scene.over(RunState.COMPLETED)
+    await scene.over(LoaRunState.COMPLETED)
     return "each of the codes 64 to 78 led to another try"
 
 

@@ -7,7 +7,7 @@ import msgspec
 from lifebus.loa.conformance.check import CheckList, Level, RuntimeCheck
 from lifebus.loa.conformance.project import CheckFailed
 from lifebus.loa.conformance.scene import RESPONDER, Scene
-from lifebus.loa.protocol import AwaitResponse, Escalated, EscalationEvent, Responded, RunState
+from lifebus.loa.protocol import AwaitResponse, Escalated, EscalationEvent, LoaRunState, Responded
 from lifebus.loa.types import (
     ArtifactRef,
     Decision,
@@ -95,7 +95,7 @@ async def _blocked_run(scene: Scene) -> EscalationEvent:
 async def _proceed(scene: Scene) -> str:
     await scene.answer(await _blocked_run(scene), ResponseAction.PROCEED)
     await scene.ends("b", 0)
-    await scene.over(RunState.COMPLETED)
+    await scene.over(LoaRunState.COMPLETED)
     return "after `proceed` the next phase started"
 
 
@@ -110,7 +110,7 @@ async def _retry(scene: Scene) -> str:
 @_DELIVERY.check("escalation.abort", "codes.blocked")
 async def _abort(scene: Scene) -> str:
     await scene.answer(await _blocked_run(scene), ResponseAction.ABORT)
-    await scene.over(RunState.ABORTED, RunState.FAILED)
+    await scene.over(LoaRunState.ABORTED, LoaRunState.FAILED)
     return "after `abort` the run was over, and nothing was started"
 
 

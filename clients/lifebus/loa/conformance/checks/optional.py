@@ -12,12 +12,12 @@ from lifebus.loa.protocol import (
     Capability,
     Compact,
     CompactedPhases,
+    LoaRunState,
     LogRequest,
     PhaseRequest,
     RecordCost,
     RunLog,
     RunRequest,
-    RunState,
     TokenEstimate,
 )
 from lifebus.loa.types import Cost, LoaCosts, LoaEvent, ResponseAction, StandardEvent
@@ -80,7 +80,7 @@ async def _standard(scene: Scene) -> str:
     await persist(scene, checkpoint(scene, "a", execution_id=run_id))
     scene.project.end(started, 2)
     await scene.answer(await scene.asked(), ResponseAction.PROCEED)
-    await scene.over(RunState.COMPLETED)
+    await scene.over(LoaRunState.COMPLETED)
     found = await _log(scene, run_id)
     wanted = [
         (StandardEvent.PHASE_START, "a"),
@@ -118,7 +118,7 @@ async def _by_run(scene: Scene) -> str:
     cost = Cost(phase="a", tokens_input=1, tokens_output=1, api_calls=1, estimated_usd=1.0)
     await scene.do("recordCost", RecordCost(run_id=first, cost=cost))
     await scene.ends("a", 0)
-    await scene.over(RunState.COMPLETED)
+    await scene.over(LoaRunState.COMPLETED)
     second = await scene.run("a")
     if (await scene.ask("getTotalCost", RunRequest(run_id=second), LoaCosts)).api_calls:
         raise CheckFailed("a new run has the costs of another one")

@@ -1,6 +1,6 @@
 """The ground that every other check stands on: the runtime speaks the protocol."""
 
-from typing import Any, Final
+from typing import Final
 
 from lifebus.loa.conformance.check import CheckList, Level, RuntimeCheck
 from lifebus.loa.conformance.process import is_refused
@@ -24,7 +24,7 @@ async def _initialize(scene: Scene) -> str:
 
 @_PROTOCOL.check("protocol.unknown_method")
 async def _unknown_method(scene: Scene) -> str:
-    if not await is_refused(scene.ask("lifebus.no.such.method", {}, Any), Fault.UNSUPPORTED):
+    if not await is_refused(scene.do("lifebus.no.such.method", {}), Fault.UNSUPPORTED):
         raise CheckFailed("a method that nobody has is not refused as `unsupported`")
     return "refused as `unsupported`"
 

@@ -6,7 +6,7 @@ from lifebus.loa.conformance.check import CheckList, Level, RuntimeCheck
 from lifebus.loa.conformance.checks.checkpoints import checkpoint, persist
 from lifebus.loa.conformance.project import CheckFailed, PhaseStarted
 from lifebus.loa.conformance.scene import Scene, describe
-from lifebus.loa.protocol import RunState
+from lifebus.loa.protocol import LoaRunState
 
 _WORKFLOW: Final = CheckList(Level.TESTING, "Full Loa workflow completes successfully")
 _RESUME: Final = CheckList(Level.TESTING, "Resume from checkpoint works")
@@ -18,7 +18,7 @@ async def _complete(scene: Scene) -> str:
     await scene.run(*PHASES)
     for phase in PHASES:
         await scene.ends(phase, 0)
-    await scene.over(RunState.COMPLETED)
+    await scene.over(LoaRunState.COMPLETED)
     return f"{len(PHASES)} phases were run once each, in their order"
 
 
@@ -58,7 +58,7 @@ async def _interrupted(scene: Scene) -> str:
         raise CheckFailed("the phase that was interrupted was skipped")
     scene.project.end(first, 0)
     await scene.ends("c", 0)
-    await scene.over(RunState.COMPLETED)
+    await scene.over(LoaRunState.COMPLETED)
     return "the phase that was interrupted ran again, then the last one, and the run was completed"
 
 
@@ -67,7 +67,7 @@ async def _checkpoint(scene: Scene) -> str:
     name = await persist(scene, checkpoint(scene, "a"))
     await scene.run("a", "b", from_checkpoint=name)
     await scene.ends("b", 0)
-    await scene.over(RunState.COMPLETED)
+    await scene.over(LoaRunState.COMPLETED)
     return "a run from the checkpoint of the first phase began with the second one"
 
 
