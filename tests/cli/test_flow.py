@@ -235,6 +235,25 @@ def test_a_run_outlives_the_command_that_ran_it(project: Path, shell: Shell, num
     assert ((project / "before").read_text(), (project / "said").read_text()) == ("x\n", "again\n")
 
 
+def test_a_second_ctrl_c_does_not_wait_for_a_program_that_will_not_end(project: Path, shell: Shell) -> None:
+    deaf = "trap '' TERM INT; echo $$ > up; read -r word < down"
+    file = write(project, f'name = "deaf"\nshell = "{deaf}"\ngrace = "10m"')
+    with shell.started("flow", "run", file, "--here", "--id", "deaf-1") as running:
+        pid = process_of(project)
+        running.send_signal(signal.SIGINT)
+        for line in running.stderr or ():
+            if b"once more kills it" in line:
+                break
+        running.send_signal(signal.SIGINT)
+        assert running.wait(PATIENCE_S) == 130
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    with shell.started("flow", "resume", "deaf-1") as following:
+        process_of(project)
+        tell(project)
+        assert following.wait(PATIENCE_S) == 0
+
+
 def test_another_command_goes_on_where_one_was_interrupted(project: Path, shell: Shell) -> None:
     file = write(project, HELD)
     with shell.started("flow", "run", file, "--here", "--id", "handed-1") as running:

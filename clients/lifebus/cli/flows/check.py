@@ -85,9 +85,11 @@ def _action_text(step: "StepDefinition") -> str:
     asked = "asks, then " if step.approval is not None else ""
     if step.prompt is not None:
         return f"{asked}{step.prompt.adapter_id}: {_short(step.prompt.text)}"
-    command = step.command or ()
-    words = command[2] if command[:2] == ("/bin/sh", "-ec") else " ".join(command)
-    return f"{asked}{_short(words)}"
+    match step.command:
+        case ("/bin/sh", "-ec", script):
+            return f"{asked}{_short(script)}"
+        case command:
+            return f"{asked}{_short(' '.join(command or ()))}"
 
 
 def _codes_text(codes: "CodeMap") -> str:

@@ -3,7 +3,7 @@
 import os
 import secrets
 import signal
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -95,10 +95,14 @@ async def _execute(bus: "Bus", begun: RunInfo, owner: str, printer: RunPrinter) 
     state_dir = Path((await bus.status()).state_dir)
     executor = RemoteExecutor(BusPort(bus), Tries(state_dir, os.environ), wall_clocks(), owner, show)
     printer.announce(begun, "it runs here; Ctrl-C interrupts it")
+    ended: list[RunInfo] = []
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_watch_signals, stop, caught)
-        run = info_of(await executor.run(begun.run_id, stop))
+        tasks.start_soon(_watch_signals, stop, caught, tasks.cancel_scope.cancel)
+        ended.append(info_of(await executor.run(begun.run_id, stop)))
         tasks.cancel_scope.cancel()
+    if not ended:  # killed; the broker sees by the lock of the root that nobody runs it any more
+        return ExitCode.INTERRUPTED
+    (run,) = ended
     printer.end(run)
     if not run.status.is_over and run.status is not RunStatus.INTERRUPTED:
         say(f"`{run.owner}` runs it by now")
@@ -106,14 +110,15 @@ async def _execute(bus: "Bus", begun: RunInfo, owner: str, printer: RunPrinter) 
     return ExitCode.INTERRUPTED if signal.SIGINT in caught and not run.status.is_over else exit_of(run)
 
 
-async def _watch_signals(stop: "anyio.Event", caught: list[int]) -> None:
+async def _watch_signals(stop: "anyio.Event", caught: list[int], kill: Callable[[], None]) -> None:
     """Set `stop` on the first Ctrl-C or SIGTERM; the second one kills what has not ended."""
     import anyio  # noqa: PLC0415
 
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async for number in signals:
             if caught:
-                raise KeyboardInterrupt
+                kill()
+                return
             caught.append(number)
             say("ending what runs; once more kills it", color="yellow")
             stop.set()
