@@ -285,6 +285,26 @@ def test_a_run_that_a_command_runs_goes_on_over_a_restart_of_its_broker(project:
     assert (project / "after").read_text() == "x\n"
 
 
+def test_who_follows_a_run_follows_it_over_a_restart_of_its_broker(project: Path) -> None:
+    file = write(project, 'name = "before"\nshell = "echo x >> before"', HELD)
+    with short_directory() as directory:
+        shell = Shell(directory)
+        with broker_up(shell) as up, shell.started("flow", "run", file, "--id", "over-2") as following:
+            pid = process_of(project)
+            up.process.kill()
+            up.wait()
+            assert any(b"is gone; waiting for another one" in line for line in following.stderr or ())
+            with broker_up(shell):
+                assert process_of(project) != pid
+                tell(project)
+                out, _ = following.communicate(timeout=PATIENCE_S)
+                assert following.wait(PATIENCE_S) == 0
+                run = shell.call("flow", "show", "over-2", "--json").json["run"]
+    assert b"interrupted" in out
+    assert [one["outcome"]["kind"] for one in run["steps"][1]["tries"]] == ["interrupted", "exited"]
+    assert (project / "before").read_text() == "x\n"
+
+
 def test_a_run_is_named_by_its_flow_or_by_the_beginning_of_its_id(tmp_path: Path, shell: Shell) -> None:
     file = write(tmp_path, 'name = "one"\ncommand = ["true"]', name="named.toml")
     assert shell.call("flow", "run", file, "--id", "xyz-1").code == 0

@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from lifebus_contract.runs import RunInfo
 
 _AGAIN_S: Final = 0.3
+_PACE_S: Final = 0.05
+"""Between two looks at a run; what happens meanwhile is told as one."""
+
 _GONE: Final = (TransportError, DeadlineExceeded, BrokerBusy)
 
 
@@ -149,9 +153,12 @@ async def _follow(bus: "Bus", run: "RunInfo", printer: "RunPrinter", options: Fo
     printer.show(run)
     await questions.show(bus, run)
     while not _is_enough(run, options):
+        looked = time.monotonic()
         run = await _next(bus, run)
         printer.show(run)
         await questions.show(bus, run)
+        # Each look has the whole run: a flow of many short phases must not be slowed by who follows it.
+        await asyncio.sleep(0 if _is_enough(run, options) else looked + _PACE_S - time.monotonic())
     printer.end(run)
     return exit_of(run)
 
