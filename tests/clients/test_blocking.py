@@ -45,7 +45,7 @@ def test_a_script_emits_reads_and_asks() -> None:
             requirement = CapabilityRequest(capability="approval_surface", level=RequirementLevel.PREFERRED)
             assert bus.negotiate("codex", [requirement]).outcome == "degraded"
             assert {one.harness_session_id for one in bus.sessions()} == {"s", "t"}
-            assert (bus.clients(), len(bus.manifests()), bus.status().ledger.head) == ([], 6, 4)
+            assert (bus.clients(), len(bus.manifests()), bus.status().ledger.head) == ([], 7, 4)
             assert bus.read(Backfill(limit=1)).next == 1
             assert bus.verify().faults == ()
 
