@@ -49,6 +49,27 @@ def flow(root: Path | str, *steps: StepDefinition, **fields: Any) -> FlowDefinit
     return FlowDefinition(**given | fields)
 
 
+def five_steps(root: Path) -> FlowDefinition:
+    """Five steps, each a line in the file ``world`` when it begins and when it has ended.
+
+    The second one fails once, the third one is blocked once, the last two run beside each other.
+    """
+
+    def shell(name: str, before_end: str = "") -> tuple[str, ...]:
+        said = f"echo begin {name} >> world; {before_end} echo end {name} >> world"
+        return ("/bin/sh", "-ec", said)
+
+    once = "if mkdir {name}.seen 2> /dev/null; then exit {code}; fi;"
+    steps = (
+        step("a", command=shell("a")),
+        step("b", "a", command=shell("b", once.format(name="b", code=1))),
+        step("c", "b", command=shell("c", once.format(name="c", code=2))),
+        step("d", "c", command=shell("d")),
+        step("e", "c", command=shell("e")),
+    )
+    return flow(root, *steps, max_parallel=2, name="five")
+
+
 def exited(code: int) -> Outcome:
     """A process that ended with a code."""
     return Outcome(kind=OutcomeKind.EXITED, code=code)
