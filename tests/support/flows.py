@@ -52,18 +52,20 @@ def flow(root: Path | str, *steps: StepDefinition, **fields: Any) -> FlowDefinit
 def five_steps(root: Path) -> FlowDefinition:
     """Five steps, each a line in the file ``world`` when it begins and when it has ended.
 
-    The second one fails once, the third one is blocked once, the last two run beside each other.
+    The second one fails once, the third one is blocked until there is a file ``c.answered``, the last two run beside
+    each other.
     """
 
     def shell(name: str, before_end: str = "") -> tuple[str, ...]:
         said = f"echo begin {name} >> world; {before_end} echo end {name} >> world"
         return ("/bin/sh", "-ec", said)
 
-    once = "if mkdir {name}.seen 2> /dev/null; then exit {code}; fi;"
+    once = "if mkdir b.seen 2> /dev/null; then exit 1; fi;"
+    until_answered = "if [ ! -e c.answered ]; then exit 2; fi;"
     steps = (
         step("a", command=shell("a")),
-        step("b", "a", command=shell("b", once.format(name="b", code=1))),
-        step("c", "b", command=shell("c", once.format(name="c", code=2))),
+        step("b", "a", command=shell("b", once)),
+        step("c", "b", command=shell("c", until_answered)),
         step("d", "c", command=shell("d")),
         step("e", "c", command=shell("e")),
     )
@@ -109,7 +111,7 @@ class ScriptedRunner:
                 tasks.start_soon(self._abort, cancelled, end)
                 await done.wait()
                 tasks.cancel_scope.cancel()
-        del self.running[step_id]
+        self.running.pop(step_id, None)  # other runs may have a step of that name
         return ObservedEnd(outcome=ends[0], duration_ms=1)
 
     async def wait_for(self, *names: str) -> None:

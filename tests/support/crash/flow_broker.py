@@ -49,6 +49,7 @@ def answer_as_a_person(daemon: Daemon, info: QuestionInfo) -> None:
     """Answer every question with the same retry, as somebody who saw it once."""
     if not info.is_open:
         return
+    (Path(os.environ["FLOW_ROOT"]) / "c.answered").touch()
     told = QuestionAnswer(action=AnswerAction.RETRY, responder="ann", responded_at_ms=1)
     asyncio.get_running_loop().create_task(daemon.inbox.answer(info.question.question_id, told))
 
