@@ -22,6 +22,7 @@ from support.leftovers import MARK, Watch
 from support.patience import TEST_S
 
 LONGEST_S = 6 * 3600
+USUAL_UMASK = 0o022
 MEMORY = Path("/dev/shm")
 """A file system in memory, on Linux."""
 ROOM = 2 << 30
@@ -40,6 +41,9 @@ if not TORTURE and "TMPDIR" not in os.environ and _is_useful(MEMORY):
     os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
 
 catch_ignored_signals()
+# Who may write to what a test makes is decided here, and not by the umask of who started the suite: lifebus takes
+# nothing that others may write to.  Tests about umasks set one.
+os.umask(USUAL_UMASK)
 # A slow machine is no fault of a property: neither an example nor the making of examples has a deadline.
 _NO_FAULT = [HealthCheck.too_slow]
 settings.register_profile("lifebus", max_examples=effort(40, 1_000), deadline=None, suppress_health_check=_NO_FAULT)

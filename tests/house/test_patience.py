@@ -1,6 +1,9 @@
 """How long a test waits is said in one place: a machine that is slow fails none."""
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -39,6 +42,16 @@ def test_the_guard_finds_them() -> None:
     assert bounds_of_its_own(wrong) == [1, 2, 3, 4, 5]
     right = "asyncio.timeout(0.05)\nprocess.wait(PATIENCE_S)\nconnect(timeout=600)\nsignal.wait(0.0)"
     assert bounds_of_its_own(right) == []
+
+
+def test_the_suite_passes_with_any_umask() -> None:
+    one = "tests/cli/test_continuation.py::test_a_thread_has_one_token_and_it_is_not_overwritten"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", one]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    ran = subprocess.run(
+        command, cwd=REPOSITORY, env=environment, umask=0, capture_output=True, text=True, timeout=TEST_S, check=False
+    )
+    assert (ran.returncode, "1 passed" in ran.stdout) == (0, True), ran.stdout
 
 
 def test_each_test_has_the_same_bound(request: pytest.FixtureRequest) -> None:

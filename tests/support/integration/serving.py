@@ -23,9 +23,10 @@ Handler = Callable[[DispatchEnvelope], Awaitable[CallbackResponse]]
 async def serving(
     bus: lifebus.Bus, handler: Handler, events: Iterable[str] = (EVENT,), **options: Any
 ) -> AsyncIterator["asyncio.Task[None]"]:
-    """Serve inside a block; the broker has the client when the block begins."""
+    """Serve inside a block; the broker has the client when it begins, and waits for answers as long as a test does."""
     ready = asyncio.Event()
-    worker = asyncio.ensure_future(bus.serve(events, handler, on_ready=ready.set, **options))
+    options = {"deadline": PATIENCE_S, "on_ready": ready.set, **options}
+    worker = asyncio.ensure_future(bus.serve(events, handler, **options))
     try:
         async with asyncio.timeout(PATIENCE_S):
             await ready.wait()
