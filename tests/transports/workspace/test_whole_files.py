@@ -95,6 +95,27 @@ def test_a_directory_that_somebody_else_made_is_made_durable_too(tmp_path: Path)
         assert changes.calls.count("sync_directory") == 4
 
 
+def test_a_directory_that_has_the_number_of_one_that_is_gone_is_made_durable_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes = Counted()
+    with WorkspaceFiles(tmp_path, changes=changes) as files:
+        files.write("a/one", "")
+        known = set(files._prepared)
+        files.delete("a/one")
+        files.delete("a")
+        # As a file system has it that uses numbers again at once.
+        monkeypatch.setattr(files, "_prepared", _Everything(known))
+        changes.calls.clear()
+        files.write("a/one", "")
+    assert changes.calls.count("sync_directory") == 2
+
+
+class _Everything(set[tuple[int, int]]):
+    def __contains__(self, _: object) -> bool:
+        return True
+
+
 WRITER = """
 import sys
 from lifebus_transports.workspace.workspace import WorkspaceFiles

@@ -233,15 +233,18 @@ class WorkspaceFiles:
 
     def _prepare(self, beneath: BeneathPath) -> int:
         """Return a descriptor of the directory that a file is written to: made, durable, and free of remains."""
+        is_made = False
         try:
             place = self._open_directory(self._descriptor, beneath.names[:-1])
         except FileNotFoundError:
             self._make_directories(beneath.names[:-1])
+            is_made = True
             place = self._open_directory(self._descriptor, beneath.names[:-1])
         try:
             found = os.fstat(place)
             known = (found.st_dev, found.st_ino)
-            if known not in self._prepared:
+            # A directory that was made just now may have the number of one that is gone.
+            if is_made or known not in self._prepared:
                 remove_left_over(place, self._changes)
                 self._sync_way(beneath.names[:-1])
                 if len(self._prepared) >= _MAX_PREPARED:
