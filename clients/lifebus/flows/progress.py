@@ -39,6 +39,10 @@ class Change(Struct, frozen=True, kw_only=True):
 def changes(before: RunInfo | None, after: RunInfo, flow: FlowDefinition) -> Iterator[Change]:
     """Yield what has happened between two looks at a run, in the order of its steps."""
     old = {one.step_id: one for one in before.steps} if before is not None else {}
+    # Said even where the tries of before and after it came and went unseen.
+    if before is not None and after.interruptions > before.interruptions and after.status is not RunStatus.INTERRUPTED:
+        text = "was interrupted; a try that had not ended runs again"
+        yield Change(text=text, status=RunStatus.INTERRUPTED)
     definitions = {one.step_id: one for one in flow.steps}
     for step in after.steps:
         known = old.get(step.step_id) or StepInfo(step_id=step.step_id)

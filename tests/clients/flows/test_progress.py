@@ -84,6 +84,14 @@ def test_an_interrupted_try_says_that_it_runs_again() -> None:
     assert text == "try 1 of 4: interrupted (L) after 1.5 s; it runs again"
 
 
+def test_an_interruption_is_told_even_where_nothing_else_was_seen_of_it() -> None:
+    done = one_try(2, 0, outcome=Outcome(kind=OutcomeKind.EXITED, code=0), verdict=StepVerdict.PROCEED)
+    after = structs.replace(with_step(BEGUN, status=StepStatus.DONE, tries=(done,)), interruptions=1)
+    assert told(BEGUN, after) == [
+        *((None, "was interrupted; a try that had not ended runs again"), ("a", "done after 1.5 s"))
+    ]
+
+
 def test_the_end_of_a_run_says_how_long_it_took_and_why_it_failed() -> None:
     over = structs.replace(BEGUN, status=RunStatus.FAILED, ended_at_ms=3_723_000, reason="`a`: code 1")
     assert status_text(over) == "failed after 1 h 2 min: `a`: code 1"
