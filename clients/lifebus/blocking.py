@@ -22,6 +22,7 @@ import anyio
 import anyio.to_thread
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
+from lifebus._internal.blocking_inbox import BlockingInbox
 from lifebus._internal.thread_views import SignalsSince
 from lifebus._internal.view import Gap, Position
 from lifebus.client import Bus, Emitted, TickResult
@@ -53,6 +54,7 @@ from lifebus_transports.workspace.workspace import WorkspaceFiles as BlockingWor
 __all__ = [
     "BlockingBus",
     "BlockingDeliveries",
+    "BlockingInbox",
     "BlockingSignals",
     "BlockingSubscription",
     "BlockingWorkspace",
@@ -166,9 +168,13 @@ class BlockingSignals(_Blocking[SignalReceived | Gap]):
 
 
 class BlockingBus:
-    """`lifebus.client.Bus` with calls that return when they are done; the methods and errors are the same."""
+    """`lifebus.client.Bus` with calls that return when they are done; the methods and errors are the same.
+
+    `inbox` has the questions to people.
+    """
 
     def __init__(self, portal: BlockingPortal, bus: Bus) -> None:
+        self.inbox = BlockingInbox(portal, bus.inbox)
         self._portal = portal
         self._bus = bus
 

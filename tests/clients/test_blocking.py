@@ -22,6 +22,7 @@ from lifebus_contract import (
 )
 from lifebus_transports.messages.reads import Backfill
 from support.command_line import Shell, broker_up
+from support.inbox.questions import question
 from support.integration.observing import Observer, places, signal
 from support.patience import PATIENCE_S
 from support.running import short_directory
@@ -61,6 +62,22 @@ def test_a_script_saves_and_sees_what_is_open() -> None:
             assert state.position == 2
             assert [frame.frame_id for session in state.sessions for frame in session.frames] == ["f1"]
             assert "PENDING_ROLL" in (state.pending or {})
+
+
+def test_a_script_asks_people_and_waits_for_their_answers() -> None:
+    with short_directory() as directory:
+        shell = Shell(directory)
+        with broker_up(shell), lifebus.blocking.connect("script", runtime_dir=directory / "run") as bus:
+            asked = bus.inbox.ask(question())
+            assert bus.inbox.ask(question("q_2")).is_open
+            assert [info.question.question_id for info in bus.inbox.questions()] == ["q_1", "q_2"]
+            assert bus.inbox.show("q_1") == asked
+            answered = bus.inbox.answer("q_1", "modify", modifications={"depth": 2}, responder="bob")
+            assert bus.inbox.wait("q_1") == answered
+            assert answered.answer is not None
+            assert (answered.answer.responder, answered.answer.modifications) == ("bob", {"depth": 2})
+            assert bus.inbox.withdraw("q_2").withdrawn_at_ms is not None
+            assert (bus.inbox.questions(), len(bus.inbox.questions(open_only=False))) == ([], 2)
 
 
 def test_a_script_follows_signals() -> None:

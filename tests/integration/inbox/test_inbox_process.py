@@ -18,6 +18,7 @@ import lifebus
 from lifebus_contract import InvalidRequest, StateConflict
 from lifebus_contract.questions import AnswerAction, QuestionInfo
 from support.broker_process import BrokerProcess, broker_process
+from support.effort import effort
 from support.inbox.http_receiver import Post, Receiver, receiving
 from support.inbox.questions import answer, question
 from support.inbox.signatures import is_genuine
@@ -25,6 +26,7 @@ from support.patience import PATIENCE_S
 from support.running import short_directory
 
 PROGRAM = Path(__file__).parents[2] / "support" / "inbox" / "dying_broker.py"
+MANY = effort(250, 1_000)
 SECRET = "one secret that the receiver knows as well"
 
 SECOND_PROCESS = """
@@ -279,18 +281,19 @@ async def test_withdrawn_and_unknown_questions_and_pages_of_many(directory: Path
         assert (await bus.status()).counters["questions_open"] == 149
 
 
-async def test_a_thousand_open_questions_take_little_memory(directory: Path) -> None:
+async def test_open_questions_take_little_memory(directory: Path) -> None:
     settings = configure(directory, "[[inbox.channels]]", 'name = "paper"', 'kind = "file"')
     async with broker_process(directory, **settings) as broker, connected(broker) as bus:
         await _ask(bus, "first")
         await eventually(bus, "first", lambda info: bool(info.notifications))
         before = broker.memory
         async with anyio.create_task_group() as tasks:
-            for number in range(1_000):
+            for number in range(MANY):
                 tasks.start_soon(_ask, bus, f"q_{number}")
         while not all(info.notifications for info in await bus.inbox.questions()):
-            await eventually(bus, "q_999", lambda info: bool(info.notifications))
-        assert broker.memory - before < 20 * 2**20
+            await eventually(bus, f"q_{MANY - 1}", lambda info: bool(info.notifications))
+        # A thousand of them take less than 20 MB; what the allocator takes at once is the same for fewer.
+        assert broker.memory - before < 20 * 2**20 * MANY / 1_000 + 4 * 2**20
 
 
 async def _ask(bus: lifebus.Bus, name: str) -> None:

@@ -1,0 +1,72 @@
+"""Questions to people for scripts without an event loop."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from anyio.from_thread import BlockingPortal
+
+from lifebus.inbox import QuestionInbox
+from lifebus_contract.questions import AnswerAction, Question, QuestionInfo
+
+
+class BlockingInbox:
+    """`lifebus.inbox.QuestionInbox` with calls that return when they are done; the methods and errors are the same."""
+
+    def __init__(self, portal: BlockingPortal, inbox: QuestionInbox) -> None:
+        self._portal = portal
+        self._inbox = inbox
+
+    def ask(self, question: Question) -> QuestionInfo:
+        """Ask a person, and return when the question is durable; asked again under its id, it is not asked twice.
+
+        Raises:
+            StateConflict: another question has this id.
+        """
+        return self._portal.call(self._inbox.ask, question)
+
+    def questions(self, *, open_only: bool = True) -> list[QuestionInfo]:
+        """Return the questions that wait for an answer, or all that are kept."""
+        return self._portal.call(partial(self._inbox.questions, open_only=open_only))
+
+    def show(self, question_id: str) -> QuestionInfo:
+        """Return a question.
+
+        Raises:
+            InvalidRequest: there is none of this id.
+        """
+        return self._portal.call(self._inbox.show, question_id)
+
+    def wait(self, question_id: str) -> QuestionInfo:
+        """Return a question once it is answered or withdrawn, however long that takes.
+
+        Raises:
+            InvalidRequest: there is none of this id.
+        """
+        return self._portal.call(self._inbox.wait, question_id)
+
+    def answer(
+        self,
+        question_id: str,
+        action: AnswerAction | str,
+        *,
+        message: str = "",
+        modifications: Mapping[str, Any] | None = None,
+        responder: str | None = None,
+    ) -> QuestionInfo:
+        """Answer a question as `responder`, by default the name of the user; see `QuestionInbox.answer`.
+
+        Raises:
+            StateConflict: it is settled already; the text says by whom, when and how.
+            InvalidRequest: there is none of this id, or it does not allow this answer.
+        """
+        give = partial(self._inbox.answer, message=message, modifications=modifications, responder=responder)
+        return self._portal.call(give, question_id, action)
+
+    def withdraw(self, question_id: str) -> QuestionInfo:
+        """Withdraw a question that nobody needs the answer of any more.
+
+        Raises:
+            StateConflict: it was answered already.
+        """
+        return self._portal.call(self._inbox.withdraw, question_id)
