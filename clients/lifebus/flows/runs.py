@@ -19,7 +19,11 @@ from lifebus_transports.messages.flows import (
     MAX_WAIT_MS,
     FlowAbort,
     FlowClaim,
+    FlowCompact,
     FlowCost,
+    FlowCosts,
+    FlowEventPage,
+    FlowEvents,
     FlowListing,
     FlowLog,
     FlowLogs,
@@ -203,6 +207,30 @@ class Flows:
     async def cost(self, record: CostRecord) -> CostSummary:
         """Count what calls to a model cost, and return what the run has cost by now; the same key counts once."""
         return await self._connection.ask("flow_cost", FlowCost(record=record), CostSummary, timeout=self._timeout)
+
+    async def costs(self, run_id: str) -> CostSummary:
+        """Return what a run has cost so far, in all and by step."""
+        return await self._connection.ask("flow_costs", FlowCosts(run_id=run_id), CostSummary, timeout=self._timeout)
+
+    async def events(self, run_id: str) -> tuple[LogEvent, ...]:
+        """Return the log of a run: what happened to it, and what clients have had kept, in order."""
+        events: tuple[LogEvent, ...] = ()
+        while True:
+            body = FlowEvents(run_id=run_id, after=len(events))
+            page = await self._connection.ask("flow_events", body, FlowEventPage, timeout=self._timeout)
+            events += page.events
+            if page.complete:
+                return events
+
+    async def compact(self, run_id: str, step_id: str) -> None:
+        """Have the harness of a step make its context smaller.
+
+        Raises:
+            CapabilityRefused: what runs takes no such request; in this version no harness does.
+            StateConflict: no try of the step runs.
+        """
+        body = FlowCompact(run_id=run_id, step_id=step_id)
+        await self._connection.ask("flow_compact", body, Nothing, timeout=self._timeout)
 
     def _by(self, by: str | None) -> str:
         return by or self._client_id

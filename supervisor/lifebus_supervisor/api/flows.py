@@ -19,7 +19,11 @@ from lifebus_transports.messages.common import Nothing
 from lifebus_transports.messages.flows import (
     FlowAbort,
     FlowClaim,
+    FlowCompact,
     FlowCost,
+    FlowCosts,
+    FlowEventPage,
+    FlowEvents,
     FlowListing,
     FlowLog,
     FlowLogs,
@@ -64,6 +68,9 @@ class FlowVerbs:
             "flow_logs": self._logs,
             "flow_log": self._log,
             "flow_cost": self._cost,
+            "flow_costs": self._costs,
+            "flow_events": self._events,
+            "flow_compact": self._compact,
             "flow_claim": self._claim,
             "flow_record": self._record,
         }
@@ -117,6 +124,18 @@ class FlowVerbs:
 
     async def _cost(self, _: Call, body: FlowCost) -> CostSummary:
         return await self._runs.cost(body.record)
+
+    async def _costs(self, _: Call, body: FlowCosts) -> CostSummary:
+        return self._runs.costs(body.run_id)
+
+    async def _events(self, _: Call, body: FlowEvents) -> FlowEventPage:
+        events = await self._runs.events(body.run_id)
+        end = body.after + body.limit
+        return FlowEventPage(events=tuple(events[body.after : end]), complete=len(events) <= end)
+
+    async def _compact(self, _: Call, body: FlowCompact) -> Nothing:
+        self._runs.compact(body.run_id, body.step_id)
+        return Nothing()
 
     async def _claim(self, call: Call, body: FlowClaim) -> FlowProgress:
         return _on_the_wire(await self._runs.claim(body.run_id, body.owner, call.peer.identity))

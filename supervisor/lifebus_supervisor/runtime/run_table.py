@@ -27,6 +27,7 @@ from lifebus_contract.runs import (
 )
 from lifebus_supervisor.runtime.active_run import ActiveRun, Input, Make
 from lifebus_supervisor.runtime.limits.accounts import MeasureContext, live_signals, priced, unmeasured
+from lifebus_supervisor.runtime.limits.compaction import refuse_compaction
 from lifebus_supervisor.runtime.limits.recording import counted, logged
 from lifebus_supervisor.runtime.limits.run_log import events_of
 from lifebus_supervisor.runtime.ports import Progress
@@ -280,6 +281,16 @@ class RunTable:
         """
         self._require(run_id)
         return events_of(run_id, await self.engine.journal.read(run_id))
+
+    def compact(self, run_id: str, step_id: str) -> None:
+        """Have the harness of a step make its context smaller.
+
+        Raises:
+            InvalidRequest: ``no_run``, ``no_step``.
+            StateConflict: ``not_running``: no try of the step runs.
+            CapabilityRefused: ``compaction_unsupported``: what runs takes no such request.
+        """
+        refuse_compaction(self._require(run_id).state, step_id)
 
     async def cost(self, record: CostRecord) -> CostSummary:
         """Count what calls to a model cost; the same key counts once.  Returns once it is durable.

@@ -164,9 +164,14 @@ async def run_flows(bus: InProcess, root: Path) -> None:
     while stands["status"] != "aborted":
         stands = await bus.call("flow_wait", {**run, "after_number": number, "wait_ms": 30_000})
         number = stands["number"]
-    for verb, body in UNBUILT.items():
-        with pytest.raises(LifebusError, match="not built"):
-            await bus.call(verb, body)
+    assert (await bus.call("flow_signals", run))["max_retries"] == 3
+    await bus.call("flow_log", {"event": {"event": "x", **run, "at_ms": 1}})
+    events = (await bus.call("flow_events", run))["events"]
+    assert [one["event"] for one in events][-1] == "x"
+    assert (await bus.call("flow_cost", {"record": {**run, "step_id": "ask", "input_tokens": 7}}))["input_tokens"] == 7
+    assert (await bus.call("flow_costs", run))["unpriced_calls"] == 1
+    with pytest.raises(LifebusError, match="no try of"):
+        await bus.call("flow_compact", {**run, "step_id": "ask"})
     other = {**run, "owner": "me"}
     with pytest.raises(LifebusError, match="is aborted"):
         await bus.call("flow_claim", other)
@@ -176,11 +181,6 @@ async def run_flows(bus: InProcess, root: Path) -> None:
 
 FLOW = {"name": "f", "client_id": "c", "root": "/", "steps": [{"step_id": "s", "command": ["true"]}]}
 DETACHED = {"kind": "detached", "at_ms": 1}
-UNBUILT: dict[str, dict[str, Any]] = {
-    "flow_signals": {"run_id": "r-1"},
-    "flow_log": {"event": {"event": "x", "run_id": "r-1", "at_ms": 1}},
-    "flow_cost": {"record": {"run_id": "r-1", "step_id": "ask"}},
-}
 
 
 async def test_a_peer_that_is_no_operator_may_not_change_what_is_kept_for_everybody() -> None:
@@ -202,6 +202,8 @@ async def test_a_peer_that_is_no_operator_may_not_change_what_is_kept_for_everyb
             **{verb: {"run_id": "r", "by": "x"} for verb in ("flow_resume", "flow_abort")},
             "flow_retry": {"run_id": "r", "by": "x", "step_id": "s"},
             "flow_logs": {"run_id": "r", "step_id": "s"},
+            "flow_events": {"run_id": "r"},
+            "flow_compact": {"run_id": "r", "step_id": "s"},
             "flow_claim": {"run_id": "r", "owner": "x"},
             "flow_record": {"run_id": "r", "owner": "x", "after_number": 0},
         }

@@ -17,6 +17,9 @@ MAX_OUTPUT_BYTES = 65_536
 MAX_RUNS = 256
 """Most runs in one answer."""
 
+MAX_EVENTS = 16
+"""Most events of a run's log in one answer: each may have 8 KiB."""
+
 _RunId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$(?!\n)")]
 """The id of a run: it names files, too."""
 
@@ -155,6 +158,30 @@ class FlowCost(Document, frozen=True, kw_only=True):
     """`flow_cost`: count what calls to a model cost; the same key counts once."""
 
     record: CostRecord
+
+
+class FlowCosts(_OfRun, frozen=True, kw_only=True):
+    """`flow_costs`: what a run has cost so far, in all and by step."""
+
+
+class FlowCompact(_OfRun, frozen=True, kw_only=True):
+    """`flow_compact`: have the harness of a step make its context smaller; refused where it takes no such request."""
+
+    step_id: Identifier
+
+
+class FlowEvents(_OfRun, frozen=True, kw_only=True, omit_defaults=True):
+    """`flow_events`: the log of a run from its event `after` on, counted from 0."""
+
+    after: Count = 0
+    limit: Annotated[int, Meta(ge=1, le=MAX_EVENTS)] = MAX_EVENTS
+
+
+class FlowEventPage(Document, frozen=True, kw_only=True):
+    """The answer to `flow_events`, in the order of the run; `complete` says that there are no more by now."""
+
+    events: tuple[LogEvent, ...]
+    complete: bool
 
 
 class FlowClaim(_OfRun, frozen=True, kw_only=True, omit_defaults=True):
