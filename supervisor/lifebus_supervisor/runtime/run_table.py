@@ -31,6 +31,7 @@ from lifebus_supervisor.runtime.limits.compaction import refuse_compaction
 from lifebus_supervisor.runtime.limits.recording import counted, logged
 from lifebus_supervisor.runtime.limits.run_log import events_of
 from lifebus_supervisor.runtime.ports import Progress
+from lifebus_supervisor.runtime.prompts import resolve_prompts
 from lifebus_supervisor.runtime.roots import Roots
 from lifebus_supervisor.runtime.rules.run_inputs import (
     aborted,
@@ -79,8 +80,10 @@ class RunTable:
 
         Raises:
             StateConflict: ``root_taken``: another run holds the root; ``run_exists``: the id is another run's.
+            InvalidRequest: a prompt is to a harness that cannot run one.
             LifebusError: it cannot be made durable now.
         """
+        definition = resolve_prompts(definition)
         name = run_id or self._make_id(RUN)
         if (known := self._runs.get(name)) is not None:
             return _same(known, definition)

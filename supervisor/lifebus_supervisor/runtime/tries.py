@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Final
 
 import anyio
+from msgspec import structs
 
+from lifebus_contract import InvalidRequest
 from lifebus_contract.flows import Outcome, OutcomeKind
 from lifebus_contract.runs import Artifact
 from lifebus_supervisor.runtime.artifacts import check_artifacts
+from lifebus_supervisor.runtime.prompts import prompt_command, prompt_end
 from lifebus_supervisor.runtime.rules.decisions import ObservedEnd, is_proceeding
 from lifebus_supervisor.runtime.rules.step_environment import step_environment
 from lifebus_supervisor.runtime.run_state import RunState
@@ -30,14 +33,15 @@ class Tries:
         """Run the try that the state says is running, and return how it ended."""
         step = state.steps[step_id]
         definition = step.definition
-        if definition.command is None:
-            detail = "this version runs no prompts yet; give the step a `command`"
-            return ObservedEnd(outcome=Outcome(kind=OutcomeKind.CANNOT_START, detail=detail))
+        try:
+            argv = _words_of(state, step_id)
+        except InvalidRequest as fault:
+            return ObservedEnd(outcome=Outcome(kind=OutcomeKind.CANNOT_START, detail=fault.detail))
         output = self._output(state, step_id, step.number)
         await anyio.Path(output.parent).mkdir(mode=0o700, parents=True, exist_ok=True)
         await self._wait_for_interrupted(state, step_id)
         command = StepCommand(
-            argv=definition.command,
+            argv=argv,
             cwd=str(Path(state.definition.root) / definition.cwd),
             environment=step_environment(state, step_id, self._environ),
             output=output,
@@ -45,7 +49,11 @@ class Tries:
             grace_ms=definition.grace_ms,
             limits=definition.limits,
         )
-        return await _verified(state, step_id, await run_step(command, cancelled=cancelled))
+        end = await run_step(command, cancelled=cancelled)
+        if definition.prompt is None:
+            return await _verified(state, step_id, end)
+        said = await prompt_end(definition.prompt, end, output, command.environment)
+        return await _verified(state, step_id, structs.replace(end, outcome=said.outcome), said.session)
 
     async def _wait_for_interrupted(self, state: RunState, step_id: str) -> None:
         """Wait until nothing is left of the try before this one, where nobody saw its end."""
@@ -66,7 +74,19 @@ def output_name(step_id: str, number: int) -> str:
     return f"{plain}.{number}"
 
 
-async def _verified(state: RunState, step_id: str, end: StepEnd) -> ObservedEnd:
+def _words_of(state: RunState, step_id: str) -> tuple[str, ...]:
+    """Return what is run for a step.
+
+    Raises:
+        InvalidRequest: it is a prompt to a harness that this version cannot run.
+    """
+    step = state.steps[step_id]
+    if (prompt := step.definition.prompt) is not None:
+        return prompt_command(prompt, state.run_id, step_id, step.number)
+    return step.definition.command or ()
+
+
+async def _verified(state: RunState, step_id: str, end: StepEnd, session: tuple[str, str] | None = None) -> ObservedEnd:
     """Return the end of a try; one that did not leave what it was to leave has not ended well."""
     definition = state.steps[step_id].definition
     outcome = end.outcome
@@ -85,4 +105,5 @@ async def _verified(state: RunState, step_id: str, end: StepEnd) -> ObservedEnd:
         left_processes=end.left,
         tail=end.tail,
         artifacts=artifacts,
+        session=session,
     )

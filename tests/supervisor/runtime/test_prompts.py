@@ -5,6 +5,7 @@ import re
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from lifebus_contract import InvalidRequest
@@ -16,7 +17,10 @@ from lifebus_contract.flows import (
     StepDefinition,
     StepVerdict,
 )
+from lifebus_contract.runs import RunStatus
 from lifebus_supervisor.runtime.prompts import PromptEnd, prompt_command, prompt_end, resolve_prompts
+from support.flows import AT_ONCE, until_over
+from support.running import running_bus
 from support.supervisor.steps import run, step
 
 OWN = CodeMap(unknown=StepVerdict.RETRY)
@@ -133,3 +137,32 @@ def test_each_try_of_a_harness_that_is_given_its_session_has_one_of_its_own() ->
     assert all(re.fullmatch(r"lifebus-[0-9a-f]{32}", one[one.index("--session-id") + 1]) for one in commands)
     with pytest.raises(InvalidRequest):
         prompt_command(HarnessPrompt(adapter_id="nobody", text="x"), "r", "s", 1)
+
+
+TURNS = """#!/bin/sh
+if [ -e ../failed ]; then failed=false; else failed=true; touch ../failed; fi
+echo "{\\"failed\\": $failed, \\"session_id\\": \\"s-1\\"}" >"$2"
+"""
+"""As Hermes: the report goes where the second word says; the first turn fails, and all end with 0."""
+
+
+async def test_a_run_with_a_prompt_tries_again_until_the_harness_says_that_it_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "root").mkdir()
+    program = tmp_path / "hermes"
+    program.write_text(TURNS)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.defpath}")
+    asked = msgspec.structs.replace(asking("hermes-agent"), pause=AT_ONCE)
+    definition = msgspec.structs.replace(flow(asked), root=str(tmp_path / "root"))
+    async with running_bus() as daemon:
+        with pytest.raises(InvalidRequest):
+            await daemon.runs.submit(flow(asking("nobody")), by="me")
+        info = await until_over(daemon.runs, (await daemon.runs.submit(definition, by="me")).run_id)
+    assert info.status is RunStatus.COMPLETED
+    first, second = info.steps[0].tries
+    assert first.outcome is not None
+    assert second.outcome is not None
+    assert (first.outcome.kind, second.outcome.kind) == (OutcomeKind.UNVERIFIED, OutcomeKind.EXITED)
+    assert first.session == second.session == ("hermes", "s-1")

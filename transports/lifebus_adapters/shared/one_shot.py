@@ -1,7 +1,7 @@
 """A harness's one-shot mode as data: how a prompt is given, what its exit codes and last words mean.  Pure."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 from msgspec import Struct
@@ -102,15 +102,15 @@ def last_document(output: bytes) -> dict[str, Any]:
             found = msgspec.json.decode(text[start:])
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             continue
-        return found if isinstance(found, dict) else {}
+        return part(found)
     return {}
 
 
 def part(record: object, *names: str) -> dict[str, Any]:
     """Return an object within an object; an empty one where there is none."""
     for name in names:
-        record = record.get(name) if isinstance(record, dict) else None
-    return record if isinstance(record, dict) else {}
+        record = cast("dict[str, Any]", record).get(name) if isinstance(record, dict) else None
+    return cast("dict[str, Any]", record) if isinstance(record, dict) else {}
 
 
 def name(value: object) -> str | None:

@@ -5,7 +5,7 @@ import os
 import sys
 from typing import Final, NamedTuple
 
-_LIBRARY: Final = ctypes.CDLL(None) if sys.platform == "linux" else None
+_LIBRARY: Final[ctypes.CDLL | None] = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 _PR_SET_NAME: Final = 15
 _PR_SET_CHILD_SUBREAPER: Final = 36
