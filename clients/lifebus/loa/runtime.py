@@ -8,22 +8,19 @@ async with lifebus.connect("loa") as bus, lifebus.Workspace(root) as files:
 import secrets
 import time
 from collections.abc import AsyncIterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import anyio
-import anyio.to_thread
 
 from lifebus.checkpoints.reporting import Checkpoints
 from lifebus.client import Bus
 from lifebus.loa.checkpoint import LOA_CHECKPOINT
 from lifebus.loa.costs import cost_record, loa_costs
 from lifebus.loa.escalations import answer_of, question_of, response_of
-from lifebus.loa.log_events import in_order, standard_events
+from lifebus.loa.log_events import bus_event, in_order, loa_event, standard_events
 from lifebus.loa.phases import flow_of
 from lifebus.loa.protocol import CompactedPhases, Fault, RuntimeFault, StartRun
-from lifebus.loa.run_notes import RunNote, RunNotes, sum_costs
 from lifebus.loa.signals import loa_signals
 from lifebus.loa.types import (
     CompactionOptions,
@@ -35,26 +32,25 @@ from lifebus.loa.types import (
     LoaSignals,
 )
 from lifebus.workspace import Workspace
-from lifebus_contract import StateConflict
-from lifebus_contract.flows import FlowDefinition
+from lifebus_contract import CapabilityRefused, StateConflict
 from lifebus_contract.questions import QuestionInfo
 from lifebus_contract.runs import RunInfo, RunStatus, StepStatus
-from lifebus_transports.directories import default_state_dir
 
 _ID_BYTES: Final = 10
+_MECHANISM: Final = "lifebus."
+"""What the names of events begin with that are the mechanism's own."""
 
 
 class Runtime:
     """Everything that the contract asks of a runtime; the files are those of `workspace`.
 
-    `state_dir` is where checkpoints and notes of runs are kept; the default is the user's.
+    `state_dir` is where checkpoints are kept; the default is the user's.
     """
 
     def __init__(self, bus: Bus, workspace: Workspace, *, state_dir: Path | None = None) -> None:
         self.files = workspace
         self._bus = bus
         self._root = workspace.root
-        self._notes = RunNotes(state_dir or default_state_dir())
         self._checkpoints = Checkpoints(bus, state_dir)
 
     # Runs
@@ -195,50 +191,46 @@ class Runtime:
         return (await self._bus.flows.signals(run_id, phase)).context_tokens_used or 0
 
     async def compact(self, run_id: str, options: CompactionOptions) -> CompactedPhases:
-        """Compact the contexts of phases that run and are not preserved; without one, say why."""
-        standing = await self._bus.flows.show(run_id)
-        running = [
-            step.step_id
-            for step in standing.run.steps
-            if step.status is StepStatus.RUNNING and step.step_id not in options.preserve_phases
-        ]
-        return CompactedPhases(phases=(), reason=_why_not(standing.definition, running))
+        """Compact the contexts of phases that run and are not preserved; where none was, say why."""
+        run = await self.look(run_id)
+        done, reason = list[str](), "no phase runs whose context may be compacted"
+        for step in run.steps:
+            if step.status is not StepStatus.RUNNING or step.step_id in options.preserve_phases:
+                continue
+            try:
+                await self._bus.flows.compact(run_id, step.step_id)
+            except CapabilityRefused as fault:
+                reason = fault.detail
+            else:
+                done.append(step.step_id)
+        return CompactedPhases(phases=tuple(done), reason="" if done else reason)
 
     async def log(self, run_id: str, event: LoaEvent) -> None:
-        """Keep an event of a run's log."""
-        await anyio.to_thread.run_sync(self._notes.add, run_id, RunNote(event=event))
+        """Keep an event of a run's log.
+
+        Raises:
+            InvalidRequest: its phase is none of the run's, or it is too large.
+        """
+        await self._bus.flows.log(bus_event(event, run_id))
 
     async def logs(self, run_id: str) -> tuple[LoaEvent, ...]:
         """Return the log of a run: its own events, and the standard ones of its phases, questions and checkpoints."""
-        notes = await anyio.to_thread.run_sync(partial(_read, self._notes, run_id))
-        standing = await self._bus.flows.show(run_id)
+        run = await self.look(run_id)
         questions = await self._bus.inbox.questions(open_only=False)
         infos = await self._checkpoints.ls(kind=LOA_CHECKPOINT, root=self._root)
         kept = [(one.checkpoint_id, one.name, one.created_at) for one in infos if one.run_id == run_id]
-        own = [note.event for note in notes if note.event is not None]
-        return in_order([*standard_events(standing.run, questions, kept), *own])
+        told = await self._bus.flows.events(run_id)
+        own = [loa_event(event) for event in told if not event.event.startswith(_MECHANISM)]
+        return in_order([*standard_events(run, questions, kept), *own])
 
     async def record_cost(self, run_id: str, cost: Cost) -> None:
-        """Count what a phase has cost."""
-        await anyio.to_thread.run_sync(self._notes.add, run_id, RunNote(cost=cost_record(cost, run_id)))
+        """Count what a phase has cost, against the budget of its run, too.
+
+        Raises:
+            InvalidRequest: the phase is none of the run's.
+        """
+        await self._bus.flows.cost(cost_record(cost, run_id))
 
     async def total_cost(self, run_id: str) -> LoaCosts:
-        """Return what a run has cost in all."""
-        notes = await anyio.to_thread.run_sync(partial(_read, self._notes, run_id))
-        return loa_costs(sum_costs(note.cost for note in notes if note.cost is not None))
-
-
-def _read(notes: RunNotes, run_id: str) -> list[RunNote]:
-    return list(notes.read(run_id))
-
-
-def _why_not(flow: FlowDefinition, running: list[str]) -> str:
-    """Return why no context was compacted."""
-    prompts = {step.step_id: step.prompt for step in flow.steps}
-    asked = [(name, prompt.adapter_id) for name in running if (prompt := prompts.get(name)) is not None]
-    if not running:
-        return "no phase runs whose context may be compacted"
-    if not asked:
-        return f"phase `{running[0]}` runs a program, which has no context"
-    name, adapter = asked[0]
-    return f"phase `{name}` runs `{adapter}` in its one-shot mode, which takes no requests while it runs"
+        """Return what a run has cost in all, what its harnesses used included."""
+        return loa_costs(await self._bus.flows.costs(run_id))

@@ -59,8 +59,9 @@ def root() -> Iterator[Path]:
 
 @asynccontextmanager
 async def runtime_in(root: Path) -> AsyncIterator[Runtime]:
-    state = root.parent / "loa-state"
-    async with running_bus() as daemon, connected(daemon, "loa") as bus, lifebus.Workspace(root) as files:
+    state, home = root.parent / "loa-state", root.parent / "broker"
+    home.mkdir(exist_ok=True)
+    async with running_bus(directory=home) as daemon, connected(daemon, "loa") as bus, lifebus.Workspace(root) as files:
         yield Runtime(bus, files, state_dir=state)
 
 
@@ -169,6 +170,7 @@ async def test_costs_and_own_events_are_kept_beside_the_standard_ones(root: Path
     async with runtime_in(root) as runtime:
         total = await runtime.total_cost("release")
         assert (total.estimated_usd, total.tokens_input, total.api_calls) == (0.300001, 15, 3)
+        assert (await runtime.logs("release"))[0] == own
 
 
 async def test_an_escalation_of_loas_own_waits_for_a_person_and_comes_back_with_what_was_changed(root: Path) -> None:
