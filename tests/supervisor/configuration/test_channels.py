@@ -42,6 +42,8 @@ def test_channels_and_hours_are_read(tmp_path: Path) -> None:
         (f'[[inbox.channels]]\n{HOOK}secret_variable = "X"', 5, "exactly one"),
         (f'[[inbox.channels]]\n{HOOK}url_file = "/x"', 4, "`url`: exactly one"),
         (f"[[inbox.channels]]\n{HOOK}".replace("https://", "https://a:b@"), 4, "must not hold a password"),
+        (f"[[inbox.channels]]\n{HOOK}".replace("example", "[a:b@"), 4, "is no address"),
+        (f"[[inbox.channels]]\n{HOOK}".replace("org/", "org:port/"), 4, "no port that can be reached"),
         (f"[[inbox.channels]]\n{HOOK}".replace("https", "ftp"), 4, "begins with http"),
         (f"[[inbox.channels]]\n{HOOK}".replace("~/secret", "secret"), 5, "absolute"),
         ('[[inbox.channels]]\nname = "a"\nkind = "apprise"\nurl = "slack://x"', 4, "means nothing"),

@@ -1,11 +1,13 @@
 """A real HTTP server on loopback that keeps what it gets and answers as it is told."""
 
 import queue
+import ssl
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -51,8 +53,8 @@ class Receiver:
 
 
 @contextmanager
-def receiving(port: int = 0) -> Generator[Receiver]:
-    """Run a receiver."""
+def receiving(certificate: Path | None = None) -> Generator[Receiver]:
+    """Run a receiver; with a file that holds a certificate and its key, over TLS."""
     receiver = Receiver()
 
     class Handler(BaseHTTPRequestHandler):
@@ -71,7 +73,13 @@ def receiving(port: int = 0) -> Generator[Receiver]:
         def log_message(self, *_: object) -> None:
             """Say nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        # A client that does not trust it hangs up in the middle of the handshake.
+        server.handle_error = lambda *_: None  # type: ignore[method-assign]
     receiver.port = server.server_address[1]
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))
     thread.start()

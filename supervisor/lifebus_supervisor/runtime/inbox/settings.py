@@ -121,15 +121,19 @@ def check_url(url: str) -> None:
     Raises:
         ValueError: says why, and never quotes what may be secret.
     """
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:  # its words would quote the address
+        raise ValueError("`url` is no address, or has no port that can be reached") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("`url` begins with http:// or https:// and names a host")
     if parts.username is not None or parts.password is not None:
         raise ValueError("`url` must not hold a password; put the whole of it into `url_file`")
     if not url.isascii() or not url.isprintable() or " " in url or parts.fragment:
         raise ValueError("`url` holds characters that an address does not have")
-    if parts.port == 0:  # a port that is no number raises by itself
-        raise ValueError("`url` has no port that can be reached")
+    if port == 0:
+        raise ValueError("`url` is no address, or has no port that can be reached")
 
 
 def _check_one(key: str, values: tuple[str | None, ...]) -> None:

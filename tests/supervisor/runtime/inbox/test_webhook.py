@@ -1,6 +1,8 @@
 """The webhook against a real server: signed, tried again, nothing secret."""
 
+import shutil
 import socket
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -194,3 +196,38 @@ async def test_a_secret_that_is_none_is_said_without_a_post(
                 info = await until(inbox, "q_1", lambda info: bool(info.notifications))
     assert words in str(info.notifications[0].fault)
     assert receiver.posts == []
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    """A certificate for 127.0.0.1 that signs itself, with its key."""
+    if shutil.which("openssl") is None:
+        pytest.skip("there is no openssl to make a certificate with")
+    path, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    words = ["-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
+    names = ["-addext", "subjectAltName=IP:127.0.0.1"]
+    command = ["openssl", "req", "-x509", *words, *names, "-keyout", str(key), "-out", str(path)]
+    subprocess.run(command, check=True, capture_output=True)
+    path.write_bytes(path.read_bytes() + key.read_bytes())
+    return path
+
+
+async def test_over_tls_only_a_server_that_is_trusted_gets_the_message(
+    tmp_path: Path, certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    async with ledger_in(tmp_path) as ledger:
+        with receiving(certificate) as receiver:
+            inbox = await inbox_of(ledger, clock)
+            url = receiver.url.replace("http:", "https:")
+            async with delivering(inbox, clock, hook=webhook(url, tmp_path, clock)) as deliveries:
+                await inbox.ask(question())
+                info = await until(inbox, "q_1", lambda info: _tries(info) == 1)
+                assert "TLS failed: CERTIFICATE_VERIFY_FAILED" in str(info.notifications[0].fault)
+                assert receiver.posts == []
+                monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+                clock.now_ms += 5_000
+                deliveries.wake()
+                post = await next_post(receiver)
+                await until(inbox, "q_1", lambda info: info.notifications[0].delivered_at_ms is not None)
+    assert is_genuine(post, SECRET.encode())
