@@ -39,8 +39,10 @@ if TYPE_CHECKING:
         ReceiptStatus,
     )
     from lifebus_contract.consumers import ConsumerSettings
+    from lifebus_contract.questions import AnswerAction, Question, QuestionAnswer, QuestionInfo
 
 __all__ = [
+    "AnswerAction",
     "Bus",
     "CallbackRequest",
     "CallbackResponse",
@@ -58,6 +60,9 @@ __all__ = [
     "Negotiation",
     "PayloadEnvelope",
     "Position",
+    "Question",
+    "QuestionAnswer",
+    "QuestionInfo",
     "Receipt",
     "ReceiptStatus",
     "SignalReceived",
@@ -72,6 +77,7 @@ __all__ = [
 ]
 
 _HOME = {
+    "AnswerAction": "lifebus_contract.questions",
     "Bus": "lifebus.client",
     "Position": "lifebus._internal.view",
     "ConsumerSettings": "lifebus_contract.consumers",
@@ -79,6 +85,9 @@ _HOME = {
     "Delivery": "lifebus.consumer",
     "Emitted": "lifebus.client",
     "Gap": "lifebus._internal.view",
+    "Question": "lifebus_contract.questions",
+    "QuestionAnswer": "lifebus_contract.questions",
+    "QuestionInfo": "lifebus_contract.questions",
     "SignalReceived": "lifebus.signals",
     "Signals": "lifebus.signals",
     "State": "lifebus.state",

@@ -11,12 +11,12 @@ The work is done on an event loop in a thread of its own, which ends with the `w
 """
 
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Final, Generic, TypeVar, cast, overload
+from typing import Any, Final, Generic, TypeVar, cast, overload
 
 import anyio
 import anyio.to_thread
@@ -25,6 +25,8 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from lifebus._internal.blocking_inbox import BlockingInbox
 from lifebus._internal.thread_views import SignalsSince
 from lifebus._internal.view import Gap, Position
+from lifebus.checkpoints.kinds import CheckpointKind
+from lifebus.checkpoints.reporting import SavedCheckpoint
 from lifebus.client import Bus, Emitted, TickResult
 from lifebus.client import connect as connect_async
 from lifebus.consumer import Deliveries, Delivery
@@ -330,6 +332,23 @@ class BlockingBus:
             LifebusError: the ledger is not kept, or the broker has not read it yet.
         """
         return self._portal.call(self._bus.saves.resume)
+
+    def save_checkpoint(
+        self,
+        document: bytes | str | Mapping[str, Any],
+        *,
+        kind: CheckpointKind,
+        root: Path | str = ".",
+        session: tuple[str, str] | None = None,
+    ) -> SavedCheckpoint:
+        """Save a checkpoint, and record its digest; see `lifebus.checkpoints.project` to find it again.
+
+        Raises:
+            InvalidRequest: it breaks its schema, or a file is not as it says.
+            LifebusError: it cannot be stored.
+        """
+        save = self._bus.checkpoints.save
+        return self._portal.call(partial(save, document, kind=kind, root=root, session=session))
 
     def sessions(self, session: tuple[str, str] | None = None) -> list[SessionHead]:
         """Return what the ledger knows of all sessions, or of one."""

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from functools import partial
 from typing import Final, TypeVar
@@ -39,6 +39,8 @@ _FETCH_MS: Final = 5_000
 _MOST: Final = 256
 _MOST_POSITIONS: Final = 1024
 _PAUSE_S: Final = (0.02, 2.0)
+_PROMPT_S: Final = 0.02
+"""A reader that asks for more so soon after an acknowledgement is taken to do so again."""
 _log = LazyLogger("lifebus.consumer")
 
 
@@ -89,6 +91,8 @@ class Deliveries:
         self._pending_fetch: asyncio.Future[bytes] | None = None
         self._stale: asyncio.Future[bytes] | None = None  # a fetch whose answer is of a broker that is gone
         self._arrived_at = 0.0
+        self._settled_at = float("-inf")
+        self._prompt = False  # whether the reader asked for more as soon as it had acknowledged
         self._lost: ConsumerGap | None = None
         self._confirmed = True  # whether the newest renewal of the lease was answered
         self._ended = False
@@ -105,6 +109,7 @@ class Deliveries:
                 await self._retry(self.attach)
             if self._ready and time.monotonic() < self._arrived_at + self._settings.ack_wait_ms / 1000:
                 return self._ready.popleft()  # after that the broker has handed them out again
+            self._prompt = time.monotonic() - self._settled_at < _PROMPT_S
             await self._fetch()
             if self._lost is not None:
                 return _gap(self._lost)
@@ -130,8 +135,13 @@ class Deliveries:
             StateConflict: another connection consumes this name now, or it was evicted.
         """
         for epoch, positions in _by_message(deliveries):
+            if self._prompt and not self._ready and self._lost is None:
+                # Right behind the acknowledgement: the broker has both on record by one commit, and not by one after
+                # the other.
+                asyncio.get_running_loop().call_soon(self._ask_ahead)
             await self._settle("ack", Ack(cursor=self._request.cursor, epoch=epoch, positions=positions))
             self._drop({Position(epoch, position) for position in positions})
+        self._settled_at = time.monotonic()
 
     async def nack(self, deliveries: Iterable[Delivery | Position], delay: float | None = None) -> None:
         """Ask to have these again, after a delay in seconds, or the usual growing pause.
@@ -211,14 +221,7 @@ class Deliveries:
 
     async def _fetch_once(self) -> FetchAnswer:
         """Return the answer to the open fetch; a cancelled caller leaves it open, so that nothing is lost."""
-        if self._pending_fetch is None:
-            # More than may be in flight would not be delivered anyway.
-            limit = min(self._settings.max_in_flight, _MOST)
-            body = Fetch(cursor=self._request.cursor, limit=limit, wait_ms=_FETCH_MS)
-            self._pending_fetch = self._connection.post("fetch", encode_msgpack(body))
-            self._settled.clear()  # the broker knows of these before it answers this fetch
-            self._pending_fetch.add_done_callback(self._note_arrival)
-        pending = self._pending_fetch
+        pending = self._post_fetch()
         try:
             with anyio.fail_after(self._timeout + _FETCH_MS / 1000):
                 raw = await asyncio.shield(pending)
@@ -232,6 +235,21 @@ class Deliveries:
         if pending is self._stale:
             raise DeadlineExceeded("the broker was restarted after it answered `fetch`")
         return decode_answer(raw, FetchAnswer)
+
+    def _post_fetch(self) -> "asyncio.Future[bytes]":
+        """Return the open fetch, of which there is one at most."""
+        if self._pending_fetch is None:
+            # More than may be in flight would not be delivered anyway.
+            limit = min(self._settings.max_in_flight, _MOST)
+            body = Fetch(cursor=self._request.cursor, limit=limit, wait_ms=_FETCH_MS)
+            self._pending_fetch = self._connection.post("fetch", encode_msgpack(body))
+            self._settled.clear()  # the broker knows of these before it answers this fetch
+            self._pending_fetch.add_done_callback(self._note_arrival)
+        return self._pending_fetch
+
+    def _ask_ahead(self) -> None:
+        with suppress(LifebusError):  # who asks for the next item hears of it
+            self._post_fetch()
 
     def _drop(self, settled: set[Position]) -> None:
         """Forget what was acknowledged wherever it waits to be returned: an earlier try of it may have been meant."""

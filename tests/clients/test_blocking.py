@@ -6,6 +6,7 @@ import pytest
 
 import lifebus
 import lifebus.blocking
+from lifebus.loa.checkpoint import LOA_CHECKPOINT
 from lifebus_contract import (
     CallbackRequest,
     CallbackResponse,
@@ -21,6 +22,7 @@ from lifebus_contract import (
     TransportError,
 )
 from lifebus_transports.messages.reads import Backfill
+from support.clients.checkpoints import document
 from support.command_line import Shell, broker_up
 from support.inbox.questions import question
 from support.integration.observing import Observer, places, signal
@@ -49,6 +51,19 @@ def test_a_script_emits_reads_and_asks() -> None:
             assert (bus.clients(), len(bus.manifests()), bus.status().ledger.head) == ([], 7, 4)
             assert bus.read(Backfill(limit=1)).next == 1
             assert bus.verify().faults == ()
+
+
+def test_a_script_saves_a_checkpoint_and_its_digest_is_on_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    with short_directory() as directory:
+        shell = Shell(directory)
+        monkeypatch.setenv("LIFEBUS_STATE_DIR", str(directory / "state"))
+        with broker_up(shell), lifebus.blocking.connect("script", runtime_dir=directory / "run") as bus:
+            saved = bus.save_checkpoint(document(), kind=LOA_CHECKPOINT, root=directory, session=("codex", "s"))
+            assert (saved.is_new, saved.fault) == (True, None)
+            receipts = [one for one in bus.receipts(since="start", until_head=True) if isinstance(one, Receipt)]
+            assert [one.payload_receipts[0].payload_id for one in receipts] == [saved.info.checkpoint_id]
+            with pytest.raises(InvalidRequest, match="version"):
+                bus.save_checkpoint(document(version=2), kind=LOA_CHECKPOINT, root=directory)
 
 
 def test_a_script_saves_and_sees_what_is_open() -> None:

@@ -35,11 +35,16 @@ class Mutant(Struct, frozen=True, forbid_unknown_fields=True):
     edit: tuple[Edit, ...]
 
 
-def load() -> list[Mutant]:
-    """Return every declared mutant, file by file."""
+def load(*words: str) -> list[Mutant]:
+    """Return every declared mutant, file by file; with words those whose name holds one, or whose file has it for name.
+
+    A file is named as `trust` or `trust.toml`.
+    """
     found: list[Mutant] = []
     for path in sorted(Path(__file__).parent.glob("*.toml")):
-        found += convert(tomllib.loads(path.read_text())["mutant"], list[Mutant])
+        declared = convert(tomllib.loads(path.read_text())["mutant"], list[Mutant])
+        whole = not words or not {path.stem, path.name}.isdisjoint(words)
+        found += [one for one in declared if whole or any(word in one.name for word in words)]
     return found
 
 

@@ -2,7 +2,8 @@
 
     python tests/mutants/run.py [--jobs N] [WORD …]
 
-With words only the mutants whose names hold one of them are run.  For each one the tree is copied, the edit applied,
+With words only the mutants whose names hold one of them are run, or that stand in a file of that name, such as `trust`.
+Each verdict is printed as it comes.  For each mutant the tree is copied, the edit applied,
 and the named tests run there; every one of them has to fail by an assertion of its own.  The same tests are run over an
 unbroken copy as well and have to pass.  Exit code 1 when a mutant survives or an edit fits no more.
 """
@@ -16,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 TESTS = Path(__file__).parent.parent
@@ -24,7 +25,6 @@ sys.path.insert(0, str(TESTS))
 
 from msgspec import Struct  # noqa: E402  the path is set up above
 from rich.console import Console  # noqa: E402
-from rich.table import Table  # noqa: E402
 
 from mutants.catalogue import REPOSITORY, Mutant, StaleMutant, apply, load  # noqa: E402
 from mutants.witness import OUTCOMES  # noqa: E402
@@ -51,30 +51,29 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many run at once")
     asked = parser.parse_args(arguments)
     console = Console(width=150)
-    chosen = [one for one in load() if not asked.words or any(word in one.name for word in asked.words)]
+    chosen = load(*asked.words)
     if not chosen:
         console.print("no mutant has such a name")
         return 1
+    caught = 0
     with ThreadPoolExecutor(asked.jobs) as pool:
+        # The control runs every test that any of them names: it takes longest, and its verdict comes when it is there.
         control = pool.submit(_control, chosen)
-        verdicts = list(pool.map(_try, chosen))
+        under_way = {pool.submit(_try, mutant): mutant for mutant in chosen}
+        for done in as_completed(under_way):
+            caught += not done.result().fault
+            _print(console, under_way[done], done.result())
     fault = control.result().fault
-    _print(console, chosen, verdicts)
-    survivors = [one.name for one, verdict in zip(chosen, verdicts, strict=True) if verdict.fault]
     console.print(f"control, nothing changed: {fault or f'{len(control.result().ends)} tests pass'}")
-    console.print(f"{len(chosen) - len(survivors)} of {len(chosen)} mutants are caught")
-    return 1 if fault or survivors else 0
+    console.print(f"{caught} of {len(chosen)} mutants are caught")
+    return 1 if fault or caught < len(chosen) else 0
 
 
-def _print(console: Console, mutants: Iterable[Mutant], verdicts: Iterable[Verdict]) -> None:
-    table = Table(box=None, pad_edge=False)
-    for name in ("mutant", "", "caught by", "s"):
-        table.add_column(name, justify="right" if name == "s" else "left")
-    for mutant, verdict in zip(mutants, verdicts, strict=True):
-        tests = "\n".join(test.rpartition("::")[2] for test in mutant.tests)
-        said = verdict.fault or tests
-        table.add_row(mutant.name, "SURVIVES" if verdict.fault else "caught", said, f"{verdict.seconds:.0f}")
-    console.print(table)
+def _print(console: Console, mutant: Mutant, verdict: Verdict) -> None:
+    """Say what became of one; at once, for the whole takes the better part of an hour."""
+    said = f"SURVIVES  {mutant.name}: {verdict.fault}" if verdict.fault else f"caught    {mutant.name}"
+    console.print(f"{said} ({verdict.seconds:.0f} s)", markup=False, highlight=False)
+    console.file.flush()
 
 
 def _control(mutants: Sequence[Mutant]) -> Verdict:

@@ -231,10 +231,22 @@ class Consumer:
         if turn != self._turn or gap is not None:
             return FetchResult(deliveries.epoch, gap=gap), False
         deliveries.expire(self._now())
+        with self.log.change_under_way():
+            items, more = await self._deliver(turn, limit)
+        if items:
+            items = await self._recorded(turn, deliveries, items)
+        else:
+            self.log.save_soon()  # nobody waits: what a crash loses here is looked at again
+        if turn != self._turn:  # after every await: the turn may have been taken meanwhile
+            return FetchResult(deliveries.epoch), False
+        return FetchResult(deliveries.epoch, tuple(items)), more
+
+    async def _deliver(self, turn: int, limit: int) -> tuple[_Items, bool]:
+        """Hand out up to `limit` receipts, which leave once that is on record; say whether there is more to scan."""
+        deliveries, more = self.deliveries, False
         await self._dead_letter(turn)
         items = await self._redeliver(turn, limit)
         room = min(deliveries.room(self._now()), limit - len(items))  # redeliveries go first, new ones fill up
-        more = False
         if room > 0 and turn == self._turn and deliveries.scanned < self._ledger.head:
             try:
                 new, more = await self._deliver_new(turn, room)
@@ -243,13 +255,7 @@ class Consumer:
                     raise
             else:
                 items += new
-        if items:
-            items = await self._recorded(turn, deliveries, items)
-        else:
-            self.log.save_soon()  # nobody waits: what a crash loses here is looked at again
-        if turn != self._turn:  # after every await: the turn may have been taken meanwhile
-            return FetchResult(deliveries.epoch), False
-        return FetchResult(deliveries.epoch, tuple(items)), more
+        return items, more
 
     async def _recorded(self, turn: int, deliveries: DeliveryState, items: _Items) -> _Items:
         """Return what may leave now that its tries are durable; what may not is due again, as if never handed out.

@@ -4,10 +4,12 @@ One write of a consumer is under way at a time; what happens meanwhile goes into
 record holds the whole state, so that no later record builds on one that was refused.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Final
 
 import anyio
+import anyio.lowlevel
 import msgspec
 from anyio.abc import TaskGroup
 
@@ -20,6 +22,9 @@ from lifebus_contract.consumers import DeadLetter
 
 CHECKPOINT_RECORDS: Final = 256
 """Records after which the whole state is written and the older ones are dropped."""
+
+TOGETHER_S: Final = 0.01
+"""The longest time that an acknowledgement waits for a read of the ledger, to be on record together with its tries."""
 
 _EVERYTHING: Final = 2**53
 
@@ -46,6 +51,8 @@ class ConsumerLog:
         self._next = _Write()
         self._dead_letters: list[NewRecord] = []
         self._requested = self._writing = self._whole = self._ending = self._ended = False
+        self._changing = 0
+        self._changed = anyio.Event()
 
     def rewrite(self) -> None:
         """Have the next record hold the whole state."""
@@ -59,6 +66,21 @@ class ConsumerLog:
         """Write what is unsaved, if it is worth a write; nobody waits for it."""
         if self._dead_letters or self._whole or self._deliveries().unsaved:
             self._request()
+
+    @contextmanager
+    def change_under_way(self) -> Generator[None]:
+        """While receipts are about to be handed out: a write that is asked for waits a moment, and takes them along.
+
+        A consumer acknowledges and asks for more at once: that is one commit then, and not one after the other.
+        """
+        self._changing += 1
+        try:
+            yield
+        finally:
+            self._changing -= 1
+            if not self._changing:
+                self._changed.set()
+                self._changed = anyio.Event()
 
     async def saved(self) -> None:
         """Return when everything that happened so far is durable.
@@ -97,6 +119,10 @@ class ConsumerLog:
         """Write until nobody asks for it any more."""
         try:
             while self._requested:
+                await anyio.lowlevel.checkpoint()  # whoever came with it in one message is heard before
+                if self._changing:
+                    with anyio.move_on_after(TOGETHER_S):
+                        await self._changed.wait()
                 self._requested = False
                 write, self._next = self._next, _Write()
                 write.fault = await self._write()

@@ -14,7 +14,8 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if _ESCAPED.search(text) else None)
+    style = '"' if _ESCAPED.search(text) else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)  # pyright: ignore[reportUnknownMemberType]  its stub leaves the value open
 
 
 _Dumper.add_representer(str, _represent_text)

@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
+from lifebus_broker.consumers import journal
 from lifebus_broker.consumers import table as consumer_table
 from lifebus_broker.consumers.consumer import Consumer, FetchResult
 from lifebus_broker.consumers.table import ConsumerTable
@@ -21,6 +22,7 @@ from lifebus_contract import BrokerBusy, InternalError, LifebusError
 from lifebus_contract.consumers import ConsumerInfo, ConsumerSettings
 from support.contract_suites.journal_suite import noted
 from support.integration.following import until
+from support.patience import PATIENCE_S
 from support.receipts import entry, recorded
 
 
@@ -145,6 +147,39 @@ async def test_nothing_leaves_before_it_is_durable_that_it_was_handed_out(tmp_pa
         ledger.refusing.release()
         assert tries(await fetching) == [(1, 1), (2, 1)]
         assert (await reloaded(ledger)).open == 2
+
+
+async def test_an_acknowledgement_and_what_is_handed_out_for_it_are_one_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "TOGETHER_S", PATIENCE_S)
+    async with consuming(tmp_path) as (ledger, consumer):
+        assert tries(await consumer.fetch(2, 0)) == [(1, 1), (2, 1)]
+        (before,) = await ledger.journal.streams("cursor/n")
+        results: list[FetchResult] = []
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(consumer.acknowledge, ledger.epoch, [1, 2], 0)
+
+            async def ask_for_more() -> None:
+                results.append(await consumer.fetch(2, 0))
+
+            tasks.start_soon(ask_for_more)
+        assert [tries(result) for result in results] == [[(3, 1), (4, 1)]]
+        (after,) = await ledger.journal.streams("cursor/n")
+        assert after.head == before.head + 1
+        stands = await reloaded(ledger)
+        assert (stands.position, stands.scanned, stands.open) == (2, 4, 2)
+
+
+async def test_an_acknowledgement_does_not_wait_long_for_a_slow_read(tmp_path: Path) -> None:
+    async with consuming(tmp_path) as (ledger, consumer), anyio.create_task_group() as tasks:
+        assert tries(await consumer.fetch(2, 0)) == [(1, 1), (2, 1)]
+        ledger.reading = anyio.Event()
+        tasks.start_soon(consumer.fetch, 2, PATIENCE_S)
+        with anyio.fail_after(PATIENCE_S):
+            assert await consumer.acknowledge(ledger.epoch, [1, 2], 0) == 2
+        assert (await reloaded(ledger)).position == 2
+        ledger.reading.set()
 
 
 async def test_what_could_not_leave_was_not_tried(tmp_path: Path) -> None:

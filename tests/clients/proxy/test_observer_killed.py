@@ -7,6 +7,7 @@ import sys
 import termios
 from pathlib import Path
 
+import anyio
 import psutil
 
 from clients.proxy.test_observer import DELTA, NOTICE, end, finished, observer_at_work, receipts_of, say
@@ -120,7 +121,9 @@ async def test_after_a_burst_that_nobody_could_read_the_next_message_is_seen_and
                 observer.resume()
                 await asyncio.to_thread(eventually, lambda: is_caught_up(observer))
                 await say(process, DELTA)
-                await until_answered(bus.status, lambda status: status.counters["signals_stored"] == 2)
+                with anyio.move_on_after(PATIENCE_S):
+                    await until_answered(bus.status, lambda status: status.counters["signals_stored"] == 2)
+                assert (await bus.status()).counters["signals_stored"] == 2
                 await end(process)
             await finished(box)
             receipts = await receipts_of(daemon)

@@ -144,14 +144,12 @@ async def test_many_savers_of_one_project_leave_a_receipt_each(tmp_path: Path) -
     assert len(recorded) == len(set(recorded)) == 12
 
 
-async def test_a_checkpoint_of_no_session_is_on_record_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Whichever adapter stands for lifebus's own runs: one that every broker knows.
-    monkeypatch.setattr("lifebus.checkpoints.reporting.ADAPTER_ID", "codex")
+async def test_a_checkpoint_of_no_session_is_on_record_too(tmp_path: Path) -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
         saved = await Checkpoints(bus, tmp_path / "state").save(BODY, kind=LOA_CHECKPOINT, root=tmp_path)
         assert saved.fault is None
         (receipt,) = rows(daemon)
-    assert (receipt["adapter_id"], receipt["harness_session_id"], receipt["sequence"]) == ("codex", None, None)
+    assert (receipt["adapter_id"], receipt["harness_session_id"], receipt["sequence"]) == ("flow", None, None)
     assert receipt["payload_receipts"][0]["payload_id"] == saved.info.checkpoint_id
 
 

@@ -16,6 +16,7 @@ from lifebus_supervisor.daemon.composition import Daemon
 from support.broker_process import broker_process
 from support.integration.consuming import emitted, nothing_comes, places, standing, take
 from support.integration.following import until
+from support.patience import PATIENCE_S
 from support.running import connected, running_bus, short_directory, until_answered
 
 QUICK = ConsumerSettings(retry_ms=1)
@@ -41,6 +42,32 @@ async def test_every_receipt_comes_once_in_order_to_who_acknowledges(backend: st
             assert (info.position, info.lag, info.open, info.attached) == (200, 0, 0, True)
             await emitted(bus, 1)
             assert places(await take(deliveries, 1)) == [(201, 1)]
+
+
+@pytest.mark.parametrize(("soon_s", "asked"), [(PATIENCE_S, ["ack", "fetch"]), (0.0, ["ack"])])
+async def test_only_who_asks_for_more_at_once_has_it_fetched_with_the_acknowledgement(
+    monkeypatch: pytest.MonkeyPatch, soon_s: float, asked: list[str]
+) -> None:
+    monkeypatch.setattr(consumer, "_PROMPT_S", soon_s)
+    async with running_bus() as daemon, connected(daemon) as bus:
+        await emitted(bus, 10)
+        async with bus.consume("n", ConsumerSettings(max_in_flight=2), since="start") as deliveries:
+            await deliveries.ack(await take(deliveries, 2))
+            two = await take(deliveries, 2)
+            sent: list[str] = []
+            post = bus._connection.post
+
+            def noting(verb: str, body: bytes) -> "asyncio.Future[bytes]":
+                sent.extend([verb] if verb in {"ack", "fetch"} else [])
+                return post(verb, body)
+
+            monkeypatch.setattr(bus._connection, "post", noting)
+            await deliveries.ack(two[:1])
+            await deliveries.ack(two[1:])
+            # The first leaves nothing to be read either: the fetch behind it waits, and the second adds none.
+            assert sent == [*asked, "ack"]
+            assert places(await take(deliveries, 2)) == [(5, 1), (6, 1)]
+        assert (await standing(bus)).in_flight == 0
 
 
 @pytest.mark.parametrize("most", [1, 64])

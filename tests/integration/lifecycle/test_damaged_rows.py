@@ -51,10 +51,12 @@ def running() -> Iterator[tuple[Shell, Up, dict[int, str]]]:
             yield shell, up, written
 
 
-async def _fill(path: Path, first: int, last: int) -> None:
+async def _fill(path: Path, first: int, last: int, at_epoch_s: int | None = None) -> None:
     """Record receipts of one session at these positions."""
     ledger = await SqliteLedger.open(path)
-    await append(ledger, keyed(range(first, last + 1), at_epoch_s=int(time.time()), harness_session_id="long"))
+    await append(
+        ledger, keyed(range(first, last + 1), at_epoch_s=at_epoch_s or int(time.time()), harness_session_id="long")
+    )
     assert ledger.head == last
     await ledger.aclose()
 
@@ -174,3 +176,21 @@ async def _consume(shell: Shell, most: int) -> tuple[list[str], LifebusError | N
         except LifebusError as fault:
             return ids, fault
     return ids, None
+
+
+def test_retention_drops_nothing_from_the_damage_on_and_says_so_and_prune_ends_with_74() -> None:
+    with short_directory() as directory:
+        shell = Shell(directory, LIFEBUS_RETENTION_KEEP_DAYS="1", LIFEBUS_RETENTION_CHECK_S="1")
+        path = directory / "state" / "ledger.db"
+        path.parent.mkdir(mode=0o700)
+        asyncio.run(_fill(path, 1, ROWS, at_epoch_s=1_000_000_000))
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute(ALTER, (BAD,))
+        with broker_up(shell) as up:
+            failed = [f"row {BAD}: ", '"retention_failed"']
+            eventually(lambda: any(all(word in line for word in failed) for line in up.log))
+            pruned = shell.call("ledger", "prune", "--through", str(BAD + 10))
+            assert (pruned.code, f"row {BAD}: " in pruned.err) == (74, True)
+            assert shell.call(*EMISSION).code == 0, "the broker goes on"
+            ledger = shell.call("status", "--json").json["ledger"]
+            assert (ledger["floor"], ledger["head"] > ROWS) == (0, True)

@@ -20,6 +20,7 @@ async def test_status_tells_calls_that_were_cut_off_from_malformed_ones() -> Non
             with socket.socket(socket.AF_UNIX) as hook:
                 hook.connect(str(daemon.settings.runtime_dir / "hook.sock"))
                 hook.sendall(sent)
-        with anyio.fail_after(PATIENCE_S):
-            found = await until_answered(counters, lambda now: now["hook_malformed"] and now["hook_cut_off"] > 1)
+        with anyio.move_on_after(PATIENCE_S):
+            await until_answered(counters, lambda now: now["hook_malformed"] and now["hook_cut_off"] > 1)
+        found = await counters()
     assert (found["hook_cut_off"], found["hook_malformed"], found["hook_starved"], found["hook_calls"]) == (2, 1, 0, 0)

@@ -30,7 +30,7 @@ async def test_an_end_that_a_full_disk_refuses_is_recorded_once_when_there_is_ro
         with monkeypatch.context() as full:
             full.setattr(rig.bus.ledger, "append", lambda _, __: DISK_FULL)
             assert await settle_when_due(rig, 6) == 6, "the end is given up"
-        assert rig.clock.seconds - began > 30, "a full disk is asked without a pause"
+        assert 30 < rig.clock.seconds - began < 3_600, "a full disk is asked without a pause, or the end is given up"
         assert rig.bus.ledger.head == before
         assert await settle_when_due(rig, 6) == 1
         assert endings(await rig.since(before)) == [("frame.ended", "t1", "completed")]

@@ -130,7 +130,7 @@ def eventually(condition: Callable[[], bool]) -> None:
     pause = threading.Event()
     while not condition():
         if time.monotonic() > until:
-            raise TimeoutError(f"still not so after {PATIENCE_S:g} s")
+            raise AssertionError(f"still not so after {PATIENCE_S:g} s")
         pause.wait(0.01)
 
 

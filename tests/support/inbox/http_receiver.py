@@ -45,7 +45,10 @@ class Receiver:
 
     def next(self, seconds: float = PATIENCE_S) -> Post:
         """Return the next post, once it has come and was answered."""
-        return self._arrived.get(timeout=seconds)
+        try:
+            return self._arrived.get(timeout=seconds)
+        except queue.Empty:
+            raise AssertionError(f"no post came within {seconds:g} s") from None
 
     def _take(self, post: Post) -> tuple[int, dict[str, str]]:
         self.posts.append(post)

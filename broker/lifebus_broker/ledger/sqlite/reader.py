@@ -112,9 +112,20 @@ class Reader:
     def sessions(self, session: tuple[str, str] | None) -> list[SessionHead]:
         """Return the heads of all sessions in the order of their newest rows, or of one."""
         if session is None:
-            return [_head(found, self._numbered) for found in self._execute(_ALL_HEADS).fetchall()]
+            return [self._head(found) for found in self._execute(_ALL_HEADS).fetchall()]
         names = {"adapter": session[0], "session": session[1]}
-        return [_head(found, self._numbered) for found in self._execute(_ONE_HEAD, names).fetchall()]
+        return [self._head(found) for found in self._execute(_ONE_HEAD, names).fetchall()]
+
+    def _head(self, found: Sequence[Any]) -> SessionHead:
+        """Return what `_HEADS` selects as a head; what its receipt says, where that is sound, and not its columns."""
+        adapter, session, sequence, first, last, event, status, started, at, *folded = found
+        values = self._execute(sql.ROW, (last,)).fetchone()
+        row = None if values is None else sound(values)
+        if isinstance(row, tuple):
+            facts = row[0]
+            event, status, at = facts.event, facts.status, facts.at_epoch_s
+            sequence = facts.sequence or sequence
+        return _head((adapter, session, sequence, first, last, event, status, started, at, *folded), self._numbered)
 
     def page(self, query: Query) -> Page:
         """Return one page of rows, each checked against its link; what is damaged is named instead."""

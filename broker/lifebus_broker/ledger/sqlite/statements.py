@@ -28,11 +28,15 @@ WIDEST: Final = _WIDTHS[-1]
 TIP: Final = """
 SELECT s.stream, coalesce(r.position, b.position, 0), coalesce(r.sequence, b.sequence, 0), coalesce(r.link, b.link),
   coalesce(r.ended, b.ended), iif(r.position, r.open_frames, b.open_frames),
-  iif(r.position, r.harness_sequence, b.harness_sequence)
-FROM streams s LEFT JOIN tips t USING (stream) LEFT JOIN rows r ON r.position = t.position
+  iif(r.position, r.harness_sequence, b.harness_sequence),
+  iif(t.position > (SELECT value FROM meta WHERE key = 'pruned') AND r.position IS NULL, t.position, NULL)
+FROM streams s LEFT JOIN tips t USING (stream) LEFT JOIN rows r ON r.position = t.position AND r.stream = s.stream
 LEFT JOIN bases b ON b.stream = s.stream
 WHERE s.adapter_id = ? AND s.harness_session_id = ?"""
-"""A stream's newest row, or what is left of it when it was pruned."""
+"""A stream's newest row, or what is left of it when it was pruned; last where its pointer leads if to no row of it."""
+
+ROW: Final = f"SELECT {ROW_COLUMNS} FROM rows r WHERE r.position = ?"  # noqa: S608  our own names
+"""What a row is checked by."""
 
 TAIL_TIPS: Final = """
 SELECT s.adapter_id, s.harness_session_id, r.stream, r.position, coalesce(r.sequence, 0), r.link,

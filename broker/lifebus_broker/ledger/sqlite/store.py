@@ -17,6 +17,7 @@ import apsw
 from lifebus_broker.ledger.batching import Batch, Tip, state_from
 from lifebus_broker.ledger.record_batch import RecordBatch
 from lifebus_broker.ledger.sqlite import statements as sql
+from lifebus_broker.ledger.sqlite.checks.sound_rows import sound
 from lifebus_broker.ledger.sqlite.format import create, set_meta
 from lifebus_broker.ledger.sqlite.records import RecordTable
 from lifebus_broker.ledger.sqlite.schema import Durability, busy_timeout, executor, open_writer
@@ -85,6 +86,7 @@ class Store:
         self._frames = 0
         self._log_limit: int | None = None
         self._tips: dict[StreamKey, Tip] = {}
+        self._unchecked: set[StreamKey] = set()  # tips that the start took up, and that no receipt has continued yet
         self._unpointed: dict[int, int] = {}
         self._pointed: int = meta["pointed"]
         self._pruned_at: int = meta.get("pruned_at", self.newest_second)
@@ -119,17 +121,43 @@ class Store:
         return self._frames * _FRAME_BYTES
 
     def tip_of(self, place: StreamKey) -> Tip:
-        """Return the newest committed receipt of a stream; a new stream gets its number."""
+        """Return the newest committed receipt of a stream; a new stream gets its number.
+
+        Raises:
+            apsw.CorruptError: what the stream's next receipt continues is not what was written.
+        """
         tip = self._tips.get(place)
+        if tip is not None and place in self._unchecked:
+            self._check(tip)
+            self._unchecked.discard(place)
         if tip is None:
             found = self._one(sql.TIP, (place[0], place[1] or ""))
             if found is None:
                 tip = Tip(self._next_stream)
                 self._next_stream += 1
             else:
-                tip = _tip(found)
+                *values, astray = found
+                if astray is not None or not values[1]:  # it holds a receipt, or it would not be there
+                    raise apsw.CorruptError(
+                        f"row {astray or 0}: the pointer of stream {values[0]} is not as the rows say"
+                    )
+                tip = _tip(values)
+                self._check(tip)
             self._tips[place] = tip
         return tip
+
+    def _check(self, tip: Tip) -> None:
+        """Check what the next receipt of a stream continues, once in a process: a false number would come twice.
+
+        Raises:
+            apsw.CorruptError: it is not what was written.
+        """
+        found = self._one(sql.ROW, (tip.position,))
+        row = None if found is None else sound(found)
+        # What is left of a pruned one has a checksum.  One that is damaged is named where it is read, and its session
+        # goes on.
+        if isinstance(row, tuple) and row[0].sequence not in (None, tip.sequence):
+            raise apsw.CorruptError(f"row {tip.position}: sequence does not match")
 
     def lookup(self, keys: Iterable[str]) -> dict[str, Known]:
         """Return what the keys stand for, where they are known."""
@@ -314,6 +342,7 @@ class Store:
         for adapter, session, *rest in self._all(sql.TAIL_TIPS, (self._pointed,)):
             tip = _tip(rest)
             self._tips[adapter, session or None] = tip
+            self._unchecked.add((adapter, session or None))
             self._unpointed[tip.stream] = tip.position
 
     def _count_free_pages(self) -> None:

@@ -200,4 +200,7 @@ def _json(value: Any) -> str:
 def _time(at_ms: int) -> str:
     from datetime import datetime  # noqa: PLC0415
 
-    return datetime.fromtimestamp(at_ms / 1000).astimezone().isoformat(sep=" ", timespec="seconds")
+    try:
+        return datetime.fromtimestamp(at_ms / 1000).astimezone().isoformat(sep=" ", timespec="seconds")
+    except (ValueError, OverflowError, OSError):  # beyond the year 9999
+        return f"{at_ms} ms"

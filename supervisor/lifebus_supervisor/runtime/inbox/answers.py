@@ -1,7 +1,7 @@
 """Whether a question can be asked, and whether an answer is one that it allows.  Pure."""
 
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -9,6 +9,8 @@ from lifebus_contract import InvalidRequest, StateConflict
 from lifebus_contract.fields import MAX_INTEGER
 from lifebus_contract.questions import AnswerAction, Modifiable, Question, QuestionAnswer
 from lifebus_supervisor.runtime.inbox.records import QuestionState
+
+T = TypeVar("T")
 
 MAX_QUESTION_BYTES: Final = 131_072
 """Largest question as JSON: with its answer and what was done to deliver it, it has to fit into one message."""
@@ -22,19 +24,32 @@ def allowed_actions(question: Question) -> tuple[AnswerAction, ...]:
     return tuple(one for one in question.actions if one is not AnswerAction.MODIFY or question.modifiable)
 
 
-def check_question(question: Question) -> None:
-    """Refuse a question that could not be shown.
+def checked_question(question: Question) -> Question:
+    """Return a question as the journal gives it back.
 
     Raises:
-        InvalidRequest: it is too large.
+        InvalidRequest: it is too large, or breaks the contract: it could not be read again.
     """
-    size = len(msgspec.json.encode(question))
-    if size > MAX_QUESTION_BYTES:
+    encoded = _encoded(question)
+    if len(encoded) > MAX_QUESTION_BYTES:
         raise InvalidRequest(
-            f"the question has {size} bytes, {MAX_QUESTION_BYTES} are allowed; leave out some of its `context`",
+            f"the question has {len(encoded)} bytes, {MAX_QUESTION_BYTES} are allowed; leave out some of its `context`",
             code="too_large",
             field="$.context",
         )
+    return _decoded(encoded, Question)
+
+
+def checked_form(answer: QuestionAnswer) -> QuestionAnswer:
+    """Return an answer as the journal gives it back.
+
+    Raises:
+        InvalidRequest: it is too large, or breaks the contract.
+    """
+    encoded = _encoded(answer)
+    if len(encoded) > MAX_ANSWER_BYTES:
+        raise InvalidRequest(f"the answer has {len(encoded)} bytes, {MAX_ANSWER_BYTES} are allowed", code="too_large")
+    return _decoded(encoded, QuestionAnswer)
 
 
 def check_same(state: QuestionState, question: Question) -> None:
@@ -92,9 +107,6 @@ def check_answer(question: Question, answer: QuestionAnswer) -> None:
             known = ", ".join(f"`{one}`" for one in declared)
             raise _unmodifiable(name, f"`{name[:64]}` may not be modified; {known} may")
         _check_value(declared[name], value)
-    size = len(msgspec.json.encode(answer))
-    if size > MAX_ANSWER_BYTES:
-        raise InvalidRequest(f"the answer has {size} bytes, {MAX_ANSWER_BYTES} are allowed", code="too_large")
 
 
 def _check_value(declared: Modifiable, value: Any) -> None:
@@ -135,5 +147,23 @@ def _unmodifiable(name: str, detail: str) -> InvalidRequest:
     return InvalidRequest(detail, code="not_modifiable", field=field)
 
 
+def _encoded(document: Question | QuestionAnswer) -> bytes:
+    try:
+        return msgspec.json.encode(document)
+    except (TypeError, ValueError, OverflowError, RecursionError) as fault:
+        raise InvalidRequest(f"it is no JSON: {fault}", code="against_contract") from None
+
+
+def _decoded(encoded: bytes, kind: type[T]) -> T:
+    # Who builds a document in this process is checked by nobody, and what breaks its rules could not be read again.
+    try:
+        return msgspec.json.decode(encoded, type=kind)
+    except (msgspec.MsgspecError, RecursionError) as fault:
+        raise InvalidRequest(f"it breaks the contract: {fault}", code="against_contract") from None
+
+
 def _time(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    try:
+        return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    except (ValueError, OverflowError, OSError):  # beyond the year 9999
+        return f"{at_ms} ms"

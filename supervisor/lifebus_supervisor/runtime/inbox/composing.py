@@ -12,6 +12,7 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from lifebus_broker.atomic_files import write_file
+from lifebus_contract import InternalError
 from lifebus_supervisor.runtime.inbox.channels.apprise import AppriseChannel
 from lifebus_supervisor.runtime.inbox.channels.channel import CommandOnce, QuestionChannel
 from lifebus_supervisor.runtime.inbox.channels.desktop import DesktopChannel
@@ -56,7 +57,7 @@ async def start_inbox(
     """Deliver the questions of an inbox, and read replies, until the tasks are cancelled.
 
     Raises:
-        OSError: the key of the answer links cannot be read or written.
+        InternalError: the key of the answer links cannot be used.
     """
     (await compose_inbox(settings, state_dir, inbox, run, os.environ)).start(tasks)
 
@@ -67,7 +68,7 @@ async def compose_inbox(
     """Return what delivers the questions of an inbox, and reads replies; nothing of it runs yet.
 
     Raises:
-        OSError: the key of the answer links cannot be read or written.
+        InternalError: the key of the answer links cannot be used.
     """
 
     def clock() -> int:
@@ -112,12 +113,18 @@ def read_key(path: Path) -> bytes:
     """Return the key of answer links, made where there is none; blocks.
 
     Raises:
-        OSError: it cannot be read or written.
+        InternalError: it cannot be read or written, or is too short.
     """
-    if not path.exists():
-        # Whole or not there; and only one broker has the state directory.
-        write_file(path, os.urandom(KEY_BYTES))
-    return path.read_bytes()
+    try:
+        if not path.exists():
+            # Whole or not there; and only one broker has the state directory.
+            write_file(path, os.urandom(KEY_BYTES))
+        key = path.read_bytes()
+    except OSError as fault:
+        raise InternalError(f"{path} cannot be used: {fault.strerror}", code="unreadable") from fault
+    if len(key) < KEY_BYTES:
+        raise InternalError(f"{path} holds no key of {KEY_BYTES} bytes; remove it for a new one", code="unreadable")
+    return key
 
 
 async def _linking(base: str, path: Path) -> Callable[[QuestionState], str | None]:

@@ -17,7 +17,13 @@ from lifebus_broker.ledger.records import append_records, error_of
 from lifebus_broker.ports import Journal, NewRecord, Record, Refusal
 from lifebus_contract import BrokerBusy, InternalError, InvalidRequest, LifebusError, StateConflict
 from lifebus_contract.questions import Question, QuestionAnswer, QuestionInfo
-from lifebus_supervisor.runtime.inbox.answers import check_answer, check_open, check_question, check_same
+from lifebus_supervisor.runtime.inbox.answers import (
+    check_answer,
+    check_open,
+    check_same,
+    checked_form,
+    checked_question,
+)
 from lifebus_supervisor.runtime.inbox.records import (
     InboxRecord,
     QuestionAnswered,
@@ -149,11 +155,11 @@ class Inbox:
 
         Raises:
             StateConflict: another question has this id, or it was settled so long ago that its answer is forgotten.
-            InvalidRequest: it is too large.
+            InvalidRequest: it is too large, or breaks the contract.
             BrokerBusy: too many questions are open.
             LifebusError: it cannot be made durable now; nothing was written.
         """
-        check_question(question)
+        question = checked_question(question)
         name = question.question_id
         if name not in self._entries:
             await self._refuse_forgotten(name)
@@ -184,6 +190,7 @@ class Inbox:
             InvalidRequest: there is no such question, or it does not allow this answer.
             LifebusError: it cannot be made durable now; nothing was written.
         """
+        answer = checked_form(answer)
         entry, state = await self._undecided(question_id)
         if state.answer == answer:
             return state.info()

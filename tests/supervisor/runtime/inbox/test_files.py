@@ -9,6 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from lifebus_contract import LifebusError
 from lifebus_contract.questions import AnswerAction, QuestionAnswer
 from lifebus_supervisor.runtime.inbox.channels.question_files import FileChannel, file_name
 from lifebus_supervisor.runtime.inbox.channels.replies import ReplyReader, read_answer, read_replies
@@ -78,6 +79,23 @@ async def test_a_reply_counts_once_also_after_a_crash_before_it_was_removed(tmp_
         await looked(reader)
         assert not reply.exists()
         assert not (folder / "q_1.problem.txt").exists()
+
+
+async def test_a_reply_stays_until_its_answer_is_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with folder_inbox(tmp_path) as (inbox, folder, reader):
+        await asked(inbox)
+        (folder / "q_1.reply").write_text("retry")
+
+        async def refuse(*_: object) -> None:
+            raise LifebusError("the disk is full", code="disk_full")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(inbox, "answer", refuse)
+            await looked(reader)
+        assert (folder / "q_1.reply").exists()
+        assert not (folder / "q_1.problem.txt").exists()
+        await reader.look()
+        assert not inbox.require("q_1").is_open
 
 
 async def test_a_second_reply_is_refused_with_the_facts_of_the_first_answer(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from lifebus_supervisor.runtime.inbox import inbox as inbox_module
 from lifebus_supervisor.runtime.inbox.inbox import Inbox
 from lifebus_supervisor.runtime.inbox.records import NotificationDelivered, NotificationFailed, QuestionReminded
 from support.contract_suites.journal_suite import every_record, noted
+from support.inbox.delivering import until
 from support.inbox.questions import AT_MS, answer, inbox_of, ledger_in, question
 from support.patience import PATIENCE_S
 
@@ -39,6 +40,11 @@ class HeldJournal:
         if self.full:
             return self._journal.append([], lambda _: done(DISK_FULL))
         return self._journal.append(records, done)
+
+    def release_first(self) -> None:
+        records, done = self._waiting.pop(0)
+        refusal = self._journal.append(records, done)
+        assert refusal is None
 
     def release(self) -> None:
         self.held = False
@@ -236,6 +242,46 @@ async def test_a_question_that_is_too_large_is_refused(tmp_path: Path) -> None:
         assert caught.value.code == "too_large"
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [{"title": "x" * 257}, {"reason": "x" * 1_025}, {"context": {"a": object()}}, {"asked_at_ms": -1}, {"actions": ()}],
+)
+async def test_a_question_that_could_not_be_read_again_is_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
+    async with ledger_in(tmp_path) as ledger:
+        inbox = await inbox_of(ledger)
+        with pytest.raises(InvalidRequest) as caught:
+            await inbox.ask(question(**changes))
+        assert caught.value.code == "against_contract"
+        assert (await inbox_of(ledger)).questions(open_only=False) == []
+
+
+@pytest.mark.parametrize("changes", [{"responder": ""}, {"message": "x" * 8_193}, {"responded_at_ms": -1}])
+async def test_an_answer_that_could_not_be_read_again_is_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
+    async with ledger_in(tmp_path) as ledger:
+        inbox = await inbox_of(ledger)
+        await inbox.ask(question())
+        with pytest.raises(InvalidRequest):
+            await inbox.answer("q_1", answer(**changes))
+        assert (await inbox_of(ledger)).require("q_1").is_open
+
+
+async def test_a_question_is_the_same_after_a_restart_whatever_its_context_was_made_of(tmp_path: Path) -> None:
+    asked = question(context={"files": ("a", "b"), "kind": AnswerAction.RETRY})
+    async with ledger_in(tmp_path) as ledger:
+        first = await (await inbox_of(ledger)).ask(asked)
+        assert await (await inbox_of(ledger)).ask(asked) == first
+        assert first.question.context == {"files": ["a", "b"], "kind": "retry"}
+
+
+async def test_a_time_beyond_all_calendars_is_still_said(tmp_path: Path) -> None:
+    async with ledger_in(tmp_path) as ledger:
+        inbox = await inbox_of(ledger)
+        await inbox.ask(question(asked_at_ms=2**53 - 1))
+        await inbox.answer("q_1", answer(responded_at_ms=2**53 - 1))
+        with pytest.raises(StateConflict, match="9007199254740991 ms"):
+            await inbox.answer("q_1", answer())
+
+
 async def test_no_more_than_so_many_questions_are_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inbox_module, "MAX_OPEN", 2)
     async with ledger_in(tmp_path) as ledger:
@@ -286,6 +332,29 @@ async def test_what_was_done_to_deliver_a_question_is_kept_and_its_records_stay_
         )
         (stream,) = await ledger.journal.streams("question/")
         assert stream.head - stream.floor <= inbox_module.CHECKPOINT_RECORDS
+
+
+async def test_a_checkpoint_never_drops_a_record_that_is_not_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inbox_module, "CHECKPOINT_RECORDS", 3)
+    async with ledger_in(tmp_path) as ledger:
+        held = HeldJournal(ledger.journal)
+        inbox = Inbox(held, lambda: AT_MS)
+        await inbox.ask(question())
+        await inbox.note("q_1", NotificationFailed("first", AT_MS, "away"))
+        held.held = True
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(inbox.note, "q_1", NotificationDelivered("first", 0, AT_MS + 1))
+            tasks.start_soon(inbox.note, "q_1", NotificationDelivered("second", 0, AT_MS + 2))
+            await anyio.wait_all_tasks_blocked()
+            # The second is still queued when the first is written, and is in no state yet.
+            held.release_first()
+            await until(inbox, "q_1", lambda info: info.notifications[0].tries == 2)
+            await anyio.wait_all_tasks_blocked()
+            held.release()
+        kept = (await inbox_of(ledger)).require("q_1").notifications
+        assert {one.channel for one in kept} == {"first", "second"}
 
 
 async def test_a_listener_that_fails_hurts_nobody(tmp_path: Path) -> None:

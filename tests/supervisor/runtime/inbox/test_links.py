@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lifebus_contract import InvalidRequest
+from lifebus_contract import InternalError, InvalidRequest
 from lifebus_contract.questions import AnswerAction
 from lifebus_supervisor.runtime.inbox.composing import read_key
 from lifebus_supervisor.runtime.inbox.links import AnswerLink, link_token, read_link
@@ -85,3 +85,11 @@ def test_the_key_is_made_once_and_is_for_its_owner_only(tmp_path: Path) -> None:
     key = read_key(path)
     assert (len(key), path.stat().st_mode & 0o777) == (32, 0o600)
     assert read_key(path) == key
+
+
+def test_a_file_that_holds_no_key_is_refused_and_not_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "inbox.key"
+    path.write_bytes(b"short")
+    with pytest.raises(InternalError, match="no key of 32 bytes"):
+        read_key(path)
+    assert path.read_bytes() == b"short"

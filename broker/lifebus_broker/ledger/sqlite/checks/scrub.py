@@ -13,6 +13,7 @@ import apsw
 
 from lifebus_broker.ledger.scrubbing import ROWS, Pace, ScrubPlace
 from lifebus_broker.ledger.sqlite.checks import file as checks
+from lifebus_broker.ledger.sqlite.checks.pointers import check_pointers, rows_behind
 from lifebus_broker.ledger.sqlite.checks.records import check_ends, check_records
 from lifebus_broker.ledger.sqlite.checks.rows import RowsCheck
 from lifebus_broker.ledger.sqlite.checks.verify import found_by
@@ -62,6 +63,7 @@ class _Scrub:
             ("notes", lambda: [*check_ends(connection), *check_records(connection)]),
             ("keys", partial(checks.check_keys, connection)),
             ("marks", partial(checks.check_marks, connection)),
+            ("tips", partial(check_pointers, connection)),
             *checks.checksum_checks(connection),
         ]
         for part, check in parts:
@@ -73,11 +75,16 @@ class _Scrub:
         while True:
             # another one for each slice: what a row continues is read again, and nothing grows with the streams
             rows = RowsCheck(self._connection)
+            before = following - 1
             following, head = rows.check_slice(following, _ROWS_A_SLICE)
-            self._tell(rows.findings)
+            self._tell(rows.findings or found_by("tips", partial(self._rows_behind, before, following - 1)))
             self._place = ScrubPlace(ROWS, following - 1, head)
             if following > head:
                 return
+
+    def _rows_behind(self, after: int, last: int) -> list[str]:
+        with snapshot(self._connection) as execute:
+            return rows_behind(execute, after, last)
 
     def _tell(self, findings: list[str]) -> None:
         if findings:

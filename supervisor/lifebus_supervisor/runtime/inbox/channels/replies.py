@@ -219,7 +219,7 @@ def _read(folder: Path, directory: int, name: str) -> ReplyFile | None:
 
 def _reply(name: str, found: os.stat_result, text: str, fault: str | None = None) -> ReplyFile:
     stamp = (found.st_ino, found.st_mtime_ns, found.st_size)
-    return ReplyFile(name, stamp, found.st_mtime_ns // 1_000_000, found.st_uid, text, fault)
+    return ReplyFile(name, stamp, max(0, found.st_mtime_ns // 1_000_000), found.st_uid, text, fault)
 
 
 def _remove(folder: Path, reply: ReplyFile) -> None:
