@@ -5,7 +5,7 @@ import os
 import sys
 from typing import Final, NamedTuple
 
-_LIBRARY: Final[ctypes.CDLL | None] = ctypes.CDLL(None) if sys.platform == "linux" else None
+_LIBRARY: Final = ctypes.CDLL(None)
 
 _PR_SET_NAME: Final = 15
 _PR_SET_CHILD_SUBREAPER: Final = 36
@@ -73,7 +73,7 @@ def _stat(pid: str) -> list[str]:
 
 
 def _prctl(option: int, value: int | bytes) -> bool:
-    if _LIBRARY is None:
+    if sys.platform != "linux":
         return False
     argument = ctypes.c_ulong(value) if isinstance(value, int) else ctypes.c_char_p(value)
     return int(_LIBRARY.prctl(option, argument, 0, 0, 0)) == 0
