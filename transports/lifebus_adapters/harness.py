@@ -11,6 +11,7 @@ from lifebus_adapters.adapter import ContextDelivery, HookAnswer, HookCall, Hook
 from lifebus_adapters.shared.harness_assets import HarnessAssets
 from lifebus_adapters.shared.hook_trust import TrustRules
 from lifebus_adapters.shared.manifests import load_manifest, package_file
+from lifebus_adapters.shared.model_calls import CallFiles
 from lifebus_adapters.shared.one_shot import OneShot
 from lifebus_adapters.shared.parsing import hook_name, named_session, read_hook, read_payload
 from lifebus_adapters.shared.rules import HookFacts, HookTable, no_facts
@@ -41,7 +42,8 @@ class Harness(Struct, frozen=True, kw_only=True):
     which take context; `hook_facts` returns what a hook's payload says beside its events. `sources` are the telemetry
     files that the harness writes, `overrides` our own environment variables about them. `assets` is what lifebus
     installs for it. `aliases` are other names under which people know it. `trust` is there where the harness runs
-    only hooks that its user has trusted. `one_shot` says how it runs one prompt and ends.
+    only hooks that its user has trusted. `one_shot` says how it runs one prompt and ends, `call_files` where each of its
+    calls to models is logged.
     """
 
     package: str
@@ -56,6 +58,7 @@ class Harness(Struct, frozen=True, kw_only=True):
     watching_modes: frozenset[IntegrationMode] = frozenset()
     aliases: frozenset[str] = frozenset()
     one_shot: OneShot | None = None
+    call_files: CallFiles | None = None
 
     @property
     def registered(self) -> RegisteredAdapter:

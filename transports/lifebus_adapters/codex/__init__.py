@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from lifebus_adapters.codex import assets, hooks, one_shot, telemetry, trust
+from lifebus_adapters.codex import assets, hooks, model_calls, one_shot, telemetry, trust
 from lifebus_adapters.harness import Harness
 from lifebus_contract import ConformanceLevel, IntegrationMode
 
@@ -19,6 +19,7 @@ HARNESS: Final = Harness(
     overrides=telemetry.OVERRIDES,
     assets=assets.ASSETS,
     one_shot=one_shot.ONE_SHOT,
+    call_files=model_calls.call_files(telemetry.SOURCES[0]),
     trust=trust.TRUST,
 )
 """What is known of Codex CLI."""

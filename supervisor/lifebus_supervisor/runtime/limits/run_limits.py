@@ -11,6 +11,9 @@ from lifebus_supervisor.runtime.limits.budget import BudgetUse, Grant, granted_a
 from lifebus_supervisor.runtime.limits.costs import CostBook
 from lifebus_supervisor.runtime.run_records import Answered, ContextUse, TryEnded
 
+REPORT: Final = "report:"
+"""What the keys of sums begin with that a harness says of a whole prompt: they say nothing of one context."""
+
 _CALLS: Final = "calls: the newest one of this try"
 
 
@@ -64,6 +67,6 @@ class RunLimits(Struct, frozen=True, kw_only=True):
 
 def context_after(context: ContextUse, cost: CostRecord) -> ContextUse:
     """Return how full a context is after calls to a model: what a single call has sent and got is what it holds."""
-    if cost.calls != 1:
+    if cost.calls != 1 or (cost.key or "").startswith(REPORT):
         return context
     return structs.replace(context, used=cost.input_tokens + cost.output_tokens, used_source=_CALLS)
