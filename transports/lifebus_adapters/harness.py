@@ -42,8 +42,8 @@ class Harness(Struct, frozen=True, kw_only=True):
     which take context; `hook_facts` returns what a hook's payload says beside its events. `sources` are the telemetry
     files that the harness writes, `overrides` our own environment variables about them. `assets` is what lifebus
     installs for it. `aliases` are other names under which people know it. `trust` is there where the harness runs
-    only hooks that its user has trusted. `one_shot` says how it runs one prompt and ends, `call_files` where each of its
-    calls to models is logged.
+    only hooks that its user has trusted. `one_shot` says how it runs one prompt and ends, `call_files` where each
+    of its calls to models is logged.
     """
 
     package: str

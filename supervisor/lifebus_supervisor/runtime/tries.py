@@ -6,13 +6,15 @@ from pathlib import Path
 from typing import Final
 
 import anyio
+import structlog
 from msgspec import structs
 
 from lifebus_contract import InvalidRequest
 from lifebus_contract.flows import Outcome, OutcomeKind
-from lifebus_contract.runs import Artifact
+from lifebus_contract.runs import Artifact, CostRecord
 from lifebus_supervisor.runtime.artifacts import check_artifacts
-from lifebus_supervisor.runtime.prompts import prompt_command, prompt_end
+from lifebus_supervisor.runtime.limits.prompt_costs import costs_of_prompt
+from lifebus_supervisor.runtime.prompts import PromptEnd, prompt_command, prompt_end
 from lifebus_supervisor.runtime.rules.decisions import ObservedEnd, is_proceeding
 from lifebus_supervisor.runtime.rules.step_environment import step_environment
 from lifebus_supervisor.runtime.run_state import RunState
@@ -20,6 +22,8 @@ from lifebus_supervisor.runtime.step_process import StepCommand, StepEnd, run_st
 
 OUTPUT: Final = "runs"
 """Where the output of steps is in the state directory."""
+
+_log = structlog.get_logger("lifebus.runtime")
 
 
 class Tries:
@@ -53,7 +57,8 @@ class Tries:
         if definition.prompt is None:
             return await _verified(state, step_id, end)
         said = await prompt_end(definition.prompt, end, output, command.environment)
-        return await _verified(state, step_id, structs.replace(end, outcome=said.outcome), said.session)
+        seen = await _verified(state, step_id, structs.replace(end, outcome=said.outcome), said.session)
+        return structs.replace(seen, costs=await _costs(state, step_id, said, command.environment))
 
     async def _wait_for_interrupted(self, state: RunState, step_id: str) -> None:
         """Wait until nothing is left of the try before this one, where nobody saw its end."""
@@ -72,6 +77,21 @@ def output_name(step_id: str, number: int) -> str:
     if plain != step_id:
         plain += f"~{sha256(step_id.encode()).hexdigest()[:12]}"
     return f"{plain}.{number}"
+
+
+async def _costs(
+    state: RunState, step_id: str, said: PromptEnd, environment: Mapping[str, str]
+) -> tuple[CostRecord, ...]:
+    """Return what a prompt has cost; nothing where that cannot be found out, because the try has ended all the same."""
+    step = state.steps[step_id]
+    prompt = step.definition.prompt
+    session = said.session or ("" if prompt is None else prompt.adapter_id, "")
+    since_ms = step.tries[-1].started_at_ms
+    try:
+        return await costs_of_prompt(state.run_id, step_id, step.number, since_ms, session, said.report, environment)
+    except Exception:  # noqa: BLE001  a defect here must not have a try repeated that was paid for
+        _log.exception("costs_unknown", run_id=state.run_id, step=step_id)
+        return ()
 
 
 def _words_of(state: RunState, step_id: str) -> tuple[str, ...]:

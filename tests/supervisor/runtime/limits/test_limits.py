@@ -23,6 +23,7 @@ from lifebus_supervisor.runtime.run_engine import Clocks
 from lifebus_supervisor.runtime.run_records import ContextUse
 from lifebus_supervisor.runtime.run_state import RunState, reduce_run
 from lifebus_supervisor.runtime.run_table import RunTable
+from lifebus_supervisor.runtime.tries import Tries
 from support.flows import ScriptedRunner, exited, flow, step, until, until_over, until_waiting, use_runner
 from support.integration.following import until as until_true
 from support.patience import PATIENCE_S
@@ -351,6 +352,33 @@ async def test_the_log_has_what_happened_and_what_clients_had_kept_in_order(tmp_
         with pytest.raises(InvalidRequest) as raised:
             await at.runs.log(msgspec.structs.replace(own, data={"x": "y" * 9_000}))
         assert raised.value.code == "log_full"
+
+
+async def test_a_prompt_is_counted_by_its_session_s_file_and_near_its_limit_in_time(tmp_path: Path) -> None:
+    """A program in the place of Claude Code, that writes what the real one writes."""
+    project = tmp_path / "project"
+    project.mkdir()
+    usage = {"input_tokens": 10, "cache_read_input_tokens": 780, "output_tokens": 20}
+    line = {"type": "assistant", "requestId": "r1", "message": {"id": "m1", "model": "no-such-model", "usage": usage}}
+    said = [{"type": "system", "session_id": "s1"}, line, {"type": "result", "session_id": "s1", "is_error": False}]
+    text = msgspec.json.encode(line).decode()
+    (tmp_path / "claude").write_text(
+        f"#!/bin/sh\nmkdir -p $HOME/.claude/projects/p\necho '{text}\n{text}' > $HOME/.claude/projects/p/s1.jsonl\n"
+        + "".join(f"echo '{msgspec.json.encode(one).decode()}'\n" for one in said)
+    )
+    (tmp_path / "claude").chmod(0o700)
+    async with running_bus() as daemon:
+        environ = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path / "home")}
+        daemon.runs.engine.runner = Tries(daemon.settings.state_dir, environ)
+        prompt = StepDefinition(step_id="a", prompt=HarnessPrompt(adapter_id="claude", text="x"))
+        definition = flow(project, prompt, context_tokens=1_000)
+        info = await until_over(daemon.runs, (await daemon.runs.submit(definition, by="me")).run_id)
+        assert info.status is RunStatus.COMPLETED
+        assert info.steps[0].tries[0].session == ("claude", "s1")
+        found = daemon.runs.costs(info.run_id)
+        assert (found.calls, found.input_tokens, found.output_tokens, found.unpriced_calls) == (1, 790, 20, 1)
+        at = Scene(daemon, daemon.runs, ScriptedRunner(), [], info.run_id)
+        assert [one.telemetry_summary["near"] for one in await at.pressures()] == ["context_tokens"]
 
 
 async def test_a_try_is_told_what_is_left_for_it(tmp_path: Path) -> None:
