@@ -18,9 +18,17 @@ def test_a_runtime_that_passes_is_reported_line_by_line(alone: Shell) -> None:
         ["ok", "checkpoint.words"],
         ["ok", "costs.total"],
     ]
-    assert "  [x] Cost tracking implemented" in lines
-    assert "  [ ] File system access works" in lines
+    assert not any("[" in line for line in lines)  # the checklist is for who runs all of them
     assert lines[-1] == "4 of 4 checks passed"
+
+
+def test_the_whole_suite_ends_with_the_contracts_checklist(alone: Shell) -> None:
+    ran = alone.call("conform", "runtime", "--", *PLAIN, "costs.total")
+    assert ran.code == 1
+    lines = ran.out.splitlines()
+    assert [line for line in lines if line.startswith("  [ ]")] == ["  [ ] Cost tracking implemented"]
+    assert sum(line.startswith("  [x]") for line in lines) == 15
+    assert [line.split()[1] for line in lines if line.startswith("FAIL")] == ["costs.total"]
 
 
 def test_what_fails_is_an_exit_code_and_what_was_seen(alone: Shell) -> None:
