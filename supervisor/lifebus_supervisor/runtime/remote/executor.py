@@ -10,7 +10,7 @@ from typing import Final
 import anyio
 from anyio.abc import TaskGroup
 
-from lifebus_contract import BrokerBusy, DeadlineExceeded, TransportError
+from lifebus_contract import BrokerBusy, DeadlineExceeded, StateConflict, TransportError
 from lifebus_contract.flows import OutcomeKind
 from lifebus_contract.runs import StepStatus
 from lifebus_supervisor.runtime.ports import RunPort, TryRunner
@@ -121,6 +121,12 @@ class RemoteExecutor:
             except _GONE:
                 # Whether it was written shows when the broker answers again: then these records are behind ours.
                 await anyio.sleep(_AGAIN_S)
+                continue
+            except StateConflict as fault:
+                if fault.code != "not_owner":
+                    raise
+                # Our last record ended the run and its answer was lost, or another one runs it: reading tells which.
+                records = ()
                 continue
             # What others record from here on is seen by the next wait.
             self._is_stale = False
