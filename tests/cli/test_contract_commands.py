@@ -149,7 +149,7 @@ def test_events_lists_all_fourteen(alone: Shell) -> None:
 
 def test_manifests_are_listed_and_shown(alone: Shell) -> None:
     adapters = {one["adapter"]: one["level"] for one in alone.call("manifest", "list", "--json").json}
-    assert list(adapters) == ["codex", "claude", "gemini", "opencode", "hermes", "openclaw"]
+    assert list(adapters) == ["codex", "claude", "gemini", "opencode", "hermes", "openclaw", "flow"]
     assert alone.call("manifest").out == alone.call("manifest", "list").out
     shown = alone.call("manifest", "show", "codex", "--json")
     assert shown.json["adapter_id"] == "codex"
@@ -190,7 +190,7 @@ def test_negotiate_says_yes_or_no_by_its_exit_code_with_and_without_a_broker(bus
 def test_placements_are_shown_by_adapter_event_and_placement(alone: Shell) -> None:
     rows = alone.call("manifest", "placements", "--json").json
     found = {(row["adapter"], row["event"], row["placement"]): row for row in rows}
-    assert len(found) == len(rows) == 6 * 13 * 4
+    assert len(found) == len(rows) == 7 * 13 * 4
     prompt, developer = "pre_prompt_frame", "developer_equivalent_frame"
     assert found["gemini", "session.started", prompt]["slots"] == [
         {"slot": "pre_session", "support": "native", "max_bytes": 32768, "status": "delivered"}

@@ -9,9 +9,6 @@ from typing import Final
 QUESTION: Final = "q_"
 """What the ids of questions begin with."""
 
-APPROVAL_SERIES: Final = 0
-"""Stands for the number of the series in the question that comes before the first try."""
-
 _LONGEST: Final = 256
 """Most characters of an identifier of the contract."""
 
@@ -19,6 +16,11 @@ _LONGEST: Final = 256
 def question_id(run_id: str, step_id: str | None, series: int) -> str:
     """Return the id of the question about a series of tries; without a step, of one about the run."""
     return _fitting(f"{QUESTION}{run_id}_{step_id or '*'}_{series}")
+
+
+def approval_id(run_id: str, step_id: str, series: int) -> str:
+    """Return the id of the question that comes before the first try; it is another one in a run that goes on again."""
+    return _fitting(f"{QUESTION}{run_id}_{step_id}_a{series}")
 
 
 def frame_id(step_id: str, number: int) -> str:

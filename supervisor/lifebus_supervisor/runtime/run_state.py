@@ -339,16 +339,16 @@ def _retried(state: RunState, record: RetryRequested) -> RunState:
         raise Contradiction(f"`{record.step}` cannot be tried again: it is {step.status}")
     steps = {**state.steps, record.step: _fresh_series(step)}
     if state.ended is not None:
-        # A run that had failed goes on, and with it what was stopped or failed beside the step.
+        # The run goes on, and with it what was stopped or failed beside the step.
         steps = {name: _fresh_series(one) if one.status in _REOPENED else one for name, one in steps.items()}
-    return structs.replace(state, steps=steps, failing=None, ended=None, ended_at_ms=None, reason="")
+    return structs.replace(state, steps=steps, aborting=None, failing=None, ended=None, ended_at_ms=None, reason="")
 
 
 def is_retriable(state: RunState, step: StepState) -> bool:
     """Whether a person may have a step tried again that nobody is asked about."""
-    if state.aborting is not None or state.ended not in {None, RunStatus.FAILED}:
-        return False
-    if state.failing is not None and state.ended is None:  # what runs beside it is being stopped
+    if state.ended is not None:
+        return state.ended is not RunStatus.COMPLETED and step.status in _REOPENED
+    if state.aborting is not None or state.failing is not None:  # what runs is being stopped
         return False
     return step.status in {StepStatus.FAILED, StepStatus.BACKING_OFF}
 

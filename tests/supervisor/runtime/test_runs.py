@@ -1,10 +1,11 @@
 """Runs in a broker of this process: order, retries, questions, aborts, roots, and runs that clients execute."""
 
 from functools import partial
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from lifebus_broker.ports import Query
 from lifebus_contract import InvalidRequest, LifecycleEvent, StateConflict
@@ -231,6 +232,44 @@ async def test_a_failed_run_goes_on_by_a_retry_with_what_was_stopped_beside_it(t
         await runs.retry(run_id, "a", "me")
         info = await until_over(runs, run_id)
     assert (info.status, statuses(info)) == (RunStatus.COMPLETED, {"a": DONE, "b": DONE})
+
+
+async def test_an_aborted_run_goes_on_by_a_retry_and_asks_anew_what_was_taken_back(tmp_path: Path) -> None:
+    async with running_bus() as daemon:
+        runner = ScriptedRunner({"a": [0], "b": [0]})
+        runs = use_runner(daemon, runner)
+        steps = (step("a", approval="may it?"), step("b", "a"))
+        run_id = (await runs.submit(flow(tmp_path, *steps), by="me")).run_id
+        first = (await until_waiting(runs, run_id)).steps[0].question_id
+        await runs.abort(run_id, "me")
+        await until_over(runs, run_id)
+        await runs.retry(run_id, "a", "me")
+        info = await until_waiting(runs, run_id)
+        assert info.steps[0].question_id != first
+        await answer(daemon, info, AnswerAction.PROCEED)
+        info = await until_over(runs, run_id)
+    assert statuses(info) == {"a": DONE, "b": DONE}
+
+
+async def test_supervision_leaves_a_run_alone_however_long_it_is_silent(tmp_path: Path) -> None:
+    async with running_bus() as daemon:
+        runner = ScriptedRunner()
+        runs = use_runner(daemon, runner)
+        run_id = (await runs.submit(flow(tmp_path, step("a")), by="me")).run_id
+        await runner.wait_for("a")
+        before = len(await receipts_of(daemon, run_id))
+        supervisor = daemon.supervisor
+        days = count(1)
+        # Each look at the clock is a day later.
+        later = supervisor.environment.now() + 1
+        clock = partial(lambda days: later + next(days) * supervisor.limits.abandon_s, days)
+        supervisor.environment = structs.replace(supervisor.environment, now=clock)
+        for _ in range(3):
+            await supervisor.tick()
+        assert [monitor.key for monitor in supervisor.monitors if monitor.key[0] == "flow"] == []
+        assert len(await receipts_of(daemon, run_id)) == before
+        await runner.end("a", exited(0))
+        await until_over(runs, run_id)
 
 
 async def test_an_abort_stops_what_runs_and_takes_back_what_is_asked(tmp_path: Path) -> None:

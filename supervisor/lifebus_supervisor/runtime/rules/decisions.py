@@ -15,7 +15,7 @@ from lifebus_supervisor.runtime.limits.budget import reason_of
 from lifebus_supervisor.runtime.limits.signals import near_now, pressure_changes, pressure_due_ms, signals_of
 from lifebus_supervisor.runtime.rules.outcomes import judge
 from lifebus_supervisor.runtime.rules.retry_pause import pause_ms
-from lifebus_supervisor.runtime.run_names import APPROVAL_SERIES, question_id
+from lifebus_supervisor.runtime.run_names import approval_id, question_id
 from lifebus_supervisor.runtime.run_records import (
     Asked,
     CostRecorded,
@@ -177,7 +177,7 @@ def _beginning(state: RunState, name: str, step: StepState, now_ms: int) -> RunR
     return Asked(
         at_ms=now_ms,
         step=name,
-        question_id=question_id(state.run_id, name, APPROVAL_SERIES),
+        question_id=approval_id(state.run_id, name, step.series),
         question_kind=QuestionKind.APPROVAL,
         reason=step.definition.approval,
     )
