@@ -79,6 +79,15 @@ async def answer_all(daemon: Daemon) -> None:
                 await daemon.inbox.answer(info.question.question_id, said)
 
 
+async def end_of(executor: RemoteExecutor, run_id: str) -> RunState | tuple[Exception, ...]:
+    """Return how a run stands at its end, or why the executor gave it up."""
+    try:
+        with anyio.fail_after(PATIENCE_S):
+            return await executor.run(run_id, anyio.Event())
+    except ExceptionGroup as given_up:
+        return given_up.exceptions
+
+
 async def test_whatever_is_lost_each_try_runs_once_and_the_run_completes(tmp_path: Path) -> None:
     lost = 0
     async with running_bus() as daemon, anyio.create_task_group() as tasks:
@@ -92,10 +101,10 @@ async def test_whatever_is_lost_each_try_runs_once_and_the_run_completes(tmp_pat
                 run_id = f"run-{seed}"
                 await daemon.runs.submit(flow(tmp_path, *steps, max_parallel=2), run_id=run_id, owner=OWNER, by="me")
                 executor = RemoteExecutor(port, runner, wall_clocks(), OWNER, states.append)
-                with anyio.fail_after(PATIENCE_S):
-                    state = await executor.run(run_id, anyio.Event())
+                state = await end_of(executor, run_id)
             records = await daemon.runs.engine.journal.read(run_id)
             lost += port.lost
+            assert isinstance(state, RunState), (seed, state)
             assert state.ended is RunStatus.COMPLETED, seed
             expected = [("a", 1), ("b", 1), ("b", 2), ("c", 1), ("c", 2), ("c", 3), ("d", 1)]
             assert sorted(runner.begun) == expected, seed
