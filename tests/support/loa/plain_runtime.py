@@ -12,11 +12,11 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from support.loa.plain_files import Document, Files, Refused
+from support.loa.plain_optional import Optional
 
 FIELDS = {
     "version": int,
@@ -55,7 +55,7 @@ def check_shape(document: Any, fields: Document) -> None:
             raise Refused("invalid", name)
 
 
-class Runtime(Files):
+class Runtime(Files, Optional):
     def __init__(self, wrong: str) -> None:
         self.wrong = wrong
         self.root = self.file = Path()
@@ -116,18 +116,21 @@ class Runtime(Files):
         name = phase["phase"]
         modified: Document = {}
         while True:
-            code = await self.series(run_id, run, phase, modified)
-            if code == 0 or (code is None and self.wrong == "codes.cannot_start"):
-                self.log(run_id, "phase_complete", name)
-                return True
-            answer = await self.ask_about(run_id, run, phase, code)
+            asked = None if self.wrong == "resume.question" else run.get("asked")
+            if asked is None:
+                code = await self.series(run_id, run, phase, modified)
+                if code == 0 or (code is None and self.wrong == "codes.cannot_start"):
+                    self.log(run_id, "phase_complete", name)
+                    return True
+                await self.ask_about(run_id, run, phase, code)
+            answer = await self.answer_to(run)
             action = answer["action"]
             if self.wrong == f"escalation.{action}":
                 action = {"proceed": "retry", "retry": "proceed", "abort": "retry", "modify": "retry"}[action]
             elif action == "modify":
                 modified = answer["modifications"]
             if action in ("proceed", "abort"):
-                self.current[run_id]["code"] = None
+                self.current.setdefault(run_id, {})["code"] = None
                 return bool(action == "proceed")
 
     async def series(self, run_id: str, run: Document, phase: Document, modified: Document) -> int | None:
@@ -173,7 +176,7 @@ class Runtime(Files):
             await child.wait()
             return 124
 
-    async def ask_about(self, run_id: str, run: Document, phase: Document, code: int | None) -> Document:
+    async def ask_about(self, run_id: str, run: Document, phase: Document, code: int | None) -> None:
         name = phase["phase"]
         run["status"] = "waiting"
         self.log(run_id, "escalation_triggered", name)
@@ -184,22 +187,29 @@ class Runtime(Files):
             "context": {"last_decisions": [], "artifacts": [], "errors": []},
             "suggested_actions": [],
         }
-        asked = self.open_escalation(request, run_id)
+        self.open_escalation(request, run_id, run)
         if self.wrong == "escalation.once" and code == 1:
             self.open_escalation(request, run_id)
         following = [one for one in run["phases"] if one["phase"] not in (name, *run["done"])]
         if self.wrong == "codes.failure" and code == 1 and following:
             await self.execute(run_id, following[0], {}, None)
+
+    async def answer_to(self, run: Document) -> Document:
+        asked = run["asked"]["id"]
+        run["status"] = "waiting"
         await self.answers[asked].wait()
         run["status"] = "running"
+        del run["asked"]
         return dict(self.shelf("escalations", "escalation.survival")[asked]["response"])
 
-    def open_escalation(self, request: Document, run_id: str | None = None) -> str:
+    def open_escalation(self, request: Document, run_id: str | None = None, run: Document | None = None) -> str:
         shelf = self.shelf("escalations", "escalation.survival")
         name = f"e{len(shelf)}-{os.getpid()}"
         shelf[name] = {"request": request, "response": None}
         self.answers[name] = asyncio.Event()
-        self.save()
+        if run is not None:
+            run["asked"] = {"phase": request["phase"], "id": name}
+        self.save()  # before anybody is told
         actions = "" if self.wrong == "escalation.delivery" else "\n".join(request["suggested_actions"])
         text = f"{request['phase']}: {request['reason']}\n{actions}"
         params = {"escalation_id": name, "request": request, "text": text, "run_id": run_id}
@@ -214,6 +224,9 @@ class Runtime(Files):
         if self.file.exists():
             self.state = json.loads(self.file.read_text())
         self.answers = {name: asyncio.Event() for name in self.state["escalations"]}
+        for name, kept in self.state["escalations"].items():
+            if kept["response"] is not None:
+                self.answers[name].set()
         contract = "2.0.0" if self.wrong == "protocol.initialize" else "1.0.0"
         optional = ["extended_exit_codes", "context_compaction", "structured_logging", "cost_tracking"]
         optional = [] if self.wrong == SMALL else optional
@@ -330,38 +343,6 @@ class Runtime(Files):
         self.save()
         self.answers[params["escalation_id"]].set()
         return {}
-
-    def on_estimateTokens(self, params: Document) -> Any:  # noqa: N802
-        return {"tokens": -1 if self.wrong == "compaction.estimate" else 17}
-
-    def on_compact(self, params: Document) -> Any:
-        done = [phase["phase"] for phase in self.state["runs"][params["run_id"]]["phases"]]
-        spared = [] if self.wrong == "compaction.compact" else params["preservePhases"]
-        return {"phases": [name for name in done if name not in spared]}
-
-    def on_log(self, params: Document) -> Any:
-        event = dict(params["event"])
-        if self.wrong == "logging.events":
-            event.pop("data", None)
-        self.state["logs"].setdefault(params["run_id"], []).append(event)
-        return {}
-
-    def on_logs(self, params: Document) -> Any:
-        return {"events": self.state["logs"].get(params["run_id"], [])}
-
-    def on_recordCost(self, params: Document) -> Any:  # noqa: N802
-        self.state["costs"].setdefault(params["run_id"], []).append(params["cost"])
-        return {}
-
-    def on_getTotalCost(self, params: Document) -> Any:  # noqa: N802
-        found = self.state["costs"].get(params["run_id"], [])
-        if self.wrong == "costs.by_run" and self.state["runs"][params["run_id"]]["status"] == "completed":
-            found = []
-        total = {key: sum(one[key] for one in found) for key in ("tokens_input", "tokens_output", "api_calls")}
-        dollars: Any = sum(Decimal(str(one["estimated_usd"])) for one in found)
-        if self.wrong == "costs.total":
-            dollars = sum(one["estimated_usd"] for one in found)
-        return {**total, "estimated_usd": float(dollars)}
 
     # -- the lines
 

@@ -6,7 +6,8 @@ from lifebus.loa.conformance.check import CheckList, Level, RuntimeCheck
 from lifebus.loa.conformance.checks.checkpoints import checkpoint, persist
 from lifebus.loa.conformance.project import CheckFailed, PhaseStarted
 from lifebus.loa.conformance.scene import Scene, describe
-from lifebus.loa.protocol import LoaRunState
+from lifebus.loa.protocol import EscalationEvent, LoaRunState
+from lifebus.loa.types import ResponseAction
 
 _WORKFLOW: Final = CheckList(Level.TESTING, "Full Loa workflow completes successfully")
 _RESUME: Final = CheckList(Level.TESTING, "Resume from checkpoint works")
@@ -60,6 +61,24 @@ async def _interrupted(scene: Scene) -> str:
     await scene.ends("c", 0)
     await scene.over(LoaRunState.COMPLETED)
     return "the phase that was interrupted ran again, then the last one, and the run was completed"
+
+
+@_RESUME.check("resume.question", "escalation.proceed")
+async def _question(scene: Scene) -> str:
+    run_id = await scene.run("a", "b")
+    await scene.ends("a", 2)
+    question = await scene.asked()
+    await scene.crash()
+    await scene.resume(run_id)
+    await scene.answer(question, ResponseAction.PROCEED)
+    while True:
+        match await scene.next("the next phase was to start"):
+            case PhaseStarted(phase="b"):
+                return "a question from before a crash was answered after it, and the run went on as it said"
+            case EscalationEvent(escalation_id=name) if name == question.escalation_id:
+                continue  # the same question may be brought again
+            case other:
+                raise CheckFailed(f"the next phase was to start; {describe(other)}")
 
 
 @_RESUME.check("resume.checkpoint", "checkpoint.write", "codes.success")
