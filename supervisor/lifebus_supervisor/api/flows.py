@@ -108,7 +108,7 @@ class FlowVerbs:
 
     async def _signals(self, _: Call, body: FlowSignalsQuery) -> ContextSignals:
         step_id = body.step_id or step_in_question(self._runs.info(body.run_id).steps)
-        return self._runs.signals(body.run_id, step_id)
+        return await self._runs.signals(body.run_id, step_id)
 
     async def _logs(self, _: Call, body: FlowLogs) -> FlowOutput:
         step = _step_of(self._runs.info(body.run_id), body.step_id)

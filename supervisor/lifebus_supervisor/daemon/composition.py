@@ -44,6 +44,7 @@ from lifebus_supervisor.jobs.scrubber import Scrubber, compose_scrubber
 from lifebus_supervisor.jobs.state_follower import StateFollowerTask, compose_follower
 from lifebus_supervisor.runtime.composing import compose_runs
 from lifebus_supervisor.runtime.inbox.inbox import Inbox
+from lifebus_supervisor.runtime.limits.live_context import context_of_try
 from lifebus_supervisor.runtime.run_table import RunTable
 from lifebus_supervisor.supervision.composition import compose_supervisor
 from lifebus_supervisor.supervision.driving import drive
@@ -125,7 +126,7 @@ def compose_core(
         observations=ObservationVerbs(signals, AppServerIntake(bus, supervisor, recorder), registry),
         consumers=consumers,
         inbox=inbox,
-        runs=compose_runs(settings, bus, inbox, tasks),
+        runs=compose_runs(settings, bus, inbox, tasks, partial(context_of_try, supervisor.monitors)),
         snapshots=snapshots,
         retention=_compose_retention(settings, ledger, follower, snapshots, consumers),
         scrubber=compose_scrubber(settings, ledger),

@@ -12,6 +12,7 @@ from lifebus_broker.routing.bus import EventBus
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.runtime.bus.failure_client import FailureClient
 from lifebus_supervisor.runtime.bus.receipt_emitter import ReceiptEmitter
+from lifebus_supervisor.runtime.limits.accounts import MeasureContext, unmeasured
 from lifebus_supervisor.runtime.ports import Questions, TryRunner
 from lifebus_supervisor.runtime.recovery import go_on, load_runs
 from lifebus_supervisor.runtime.run_engine import Clocks, RunEngine
@@ -33,10 +34,14 @@ def compose_runs(  # noqa: PLR0917  all that it is made of
     bus: EventBus,
     questions: Questions,
     tasks: TaskGroup,
+    measure_context: MeasureContext = unmeasured,
     clocks: Clocks | None = None,
     runner: TryRunner | None = None,
 ) -> RunTable:
-    """Return the table of a bus's runs; nothing of it runs yet."""
+    """Return the table of a bus's runs; nothing of it runs yet.
+
+    `measure_context` says how full the context of a try is by telemetry.
+    """
     engine = RunEngine(
         RunJournal(bus.ledger.journal),
         questions,
@@ -47,6 +52,7 @@ def compose_runs(  # noqa: PLR0917  all that it is made of
     )
     table = RunTable(engine, settings.state_dir, bus.ids.make)
     table.on_active = FailureClient(bus).need
+    table.measure_context = measure_context
     return table
 
 

@@ -259,14 +259,13 @@ class RunTable:
         number = after_number + len(missed) if stale else after_number + len(records)
         return Progress(number=number, appended=not stale, records=tuple(missed))
 
-    def signals(self, run_id: str, step_id: str) -> ContextSignals:
+    async def signals(self, run_id: str, step_id: str) -> ContextSignals:
         """Return what is left for a step.
 
         Raises:
             InvalidRequest: ``no_run``, ``no_step``.
         """
-        state = self._require(run_id).state
-        return live_signals(state, step_id, self.engine.clocks.now_ms(), self.measure_context)
+        return await live_signals(self.engine, self._require(run_id), step_id, self.measure_context)
 
     async def log(self, event: LogEvent) -> None:
         """Keep a structured log event of a run; returns once it is durable.

@@ -43,7 +43,7 @@ class TranscriptCalls:
     """Reads the calls in a transcript; the key is the id of the response and that of its request."""
 
     def read(self, record: bytes) -> Sequence[ModelCall]:
-        """Return the call in a line (see `CallReader`).
+        """Return the call in a line (see `ModelCallReader`).
 
         Raises:
             InvalidRequest: the line is not what Claude Code writes.

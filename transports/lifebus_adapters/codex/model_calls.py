@@ -59,7 +59,7 @@ class RolloutCalls:
         self._model: str | None = None
 
     def read(self, record: bytes) -> Sequence[ModelCall]:
-        """Return the call in a line (see `CallReader`).
+        """Return the call in a line (see `ModelCallReader`).
 
         Raises:
             InvalidRequest: the line is not what Codex writes.

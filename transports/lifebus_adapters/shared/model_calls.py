@@ -38,7 +38,7 @@ class ModelCall(Struct, frozen=True, kw_only=True):
         return made is not None and made.tzinfo is not None and made.timestamp() * 1_000 < at_ms
 
 
-class CallReader(Protocol):
+class ModelCallReader(Protocol):
     """A plain state machine over the lines of one file, oldest first."""
 
     def read(self, record: bytes) -> Sequence[ModelCall]:
@@ -59,4 +59,4 @@ class CallFiles(Struct, frozen=True, kw_only=True):
 
     roots: Callable[[Surroundings], Sequence[str]]
     patterns: Callable[[str], Sequence[str]]
-    make_reader: Callable[[], CallReader]
+    make_reader: Callable[[], ModelCallReader]

@@ -1,6 +1,6 @@
 """The calls, signals and logs of the runs of a broker: asked for and recorded (docs/flows.md, "What is left")."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 import anyio.to_thread
@@ -8,33 +8,37 @@ import structlog
 from msgspec import structs
 
 from lifebus_contract import InvalidRequest
-from lifebus_contract.runs import ContextSignals, CostRecord
+from lifebus_contract.runs import ContextSignals, CostRecord, StepStatus
+from lifebus_supervisor.runtime.active_run import ActiveRun, Input
 from lifebus_supervisor.runtime.limits.prices import price_of
-from lifebus_supervisor.runtime.limits.signals import signals_of
+from lifebus_supervisor.runtime.limits.signals import pressure_measured, signals_of
+from lifebus_supervisor.runtime.run_engine import RunEngine
 from lifebus_supervisor.runtime.run_records import ContextUse
-from lifebus_supervisor.runtime.run_state import RunState
 
 _log = structlog.get_logger("lifebus.runtime")
 
-MeasureContext = Callable[[str, str], ContextUse | None]
-"""Returns how full the context of a session (adapter, session) is by its telemetry; None where it shows nothing."""
+MeasureContext = Callable[[str, str, int], Awaitable[ContextUse | None]]
+"""Returns how full the context of a try (run, step, number) is by telemetry; None where that shows nothing."""
 
 
-def unmeasured(_adapter_id: str, _session_id: str) -> None:
+async def unmeasured(_run_id: str, _step_id: str, _number: int) -> None:
     """Return None: nobody looks at telemetry here."""
 
 
-def live_signals(state: RunState, step_id: str, now_ms: int, measure: MeasureContext) -> ContextSignals:
-    """Return what is left for a step; where its session is known, telemetry says how full the context is.
+async def live_signals(engine: RunEngine, run: ActiveRun, step_id: str, measure: MeasureContext) -> ContextSignals:
+    """Return what is left for a step; telemetry says how full the context of a try is that runs.
 
     Raises:
         InvalidRequest: ``no_step``.
     """
-    step = state.steps.get(step_id)
+    step = run.state.steps.get(step_id)
     if step is None:
         raise InvalidRequest(f"the run has no step `{step_id[:64]}`", code="no_step")
-    session = step.tries[-1].session if step.tries else None
-    return signals_of(state, step_id, now_ms, None if session is None else measure(*session))
+    measured = await measure(run.run_id, step_id, step.number) if step.status is StepStatus.RUNNING else None
+    if measured is not None:
+        # That it comes near a limit by that is recorded, once.
+        engine.put(run, Input(partial(pressure_measured, step_id, step.number, measured)))
+    return signals_of(run.state, step_id, engine.clocks.now_ms(), measured)
 
 
 async def priced(cost: CostRecord, at_ms: int) -> tuple[CostRecord, InvalidRequest | None]:

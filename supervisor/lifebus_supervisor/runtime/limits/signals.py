@@ -75,6 +75,19 @@ def pressure_changes(state: RunState, running: Iterable[str], now_ms: int) -> li
     return changes
 
 
+def pressure_measured(
+    step_id: str, number: int, context: ContextUse, state: RunState, now_ms: int
+) -> list[PressureChanged]:
+    """Return what telemetry of a try's context changes: it has come near a limit by that, or has left it."""
+    step = state.steps[step_id]
+    if step.status is not StepStatus.RUNNING or step.number != number:
+        return []
+    near = _near_step(state, step, now_ms, _context_of(state, step, context))
+    if bool(near) is bool(step.near):
+        return []
+    return [PressureChanged(at_ms=now_ms, step=step_id, near=near, context=context)]
+
+
 def pressure_due_ms(state: RunState, running: Iterable[str], now_ms: int) -> int | None:
     """Return when time alone brings a run near a limit next; None where it does not."""
     percent = state.definition.near_limit_percent

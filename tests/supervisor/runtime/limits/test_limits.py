@@ -1,8 +1,9 @@
 """Runs near their limits, in a broker of this process: signals, one event a crossing, questions, costs."""
 
+import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import anyio
 import msgspec
 import pytest
 
+from lifebus_adapters.adapter import CallerProcess
+from lifebus_adapters.shared.telemetry import Usage
 from lifebus_broker.ports import Query
 from lifebus_contract import CapabilityRefused, FailureClass, InvalidRequest, LifecycleEvent, StateConflict
 from lifebus_contract.codec import decode_receipt
@@ -20,10 +23,11 @@ from lifebus_contract.runs import ContextSignals, CostRecord, LogEvent, RunStatu
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_supervisor.runtime.rules.decisions import ObservedEnd
 from lifebus_supervisor.runtime.run_engine import Clocks
-from lifebus_supervisor.runtime.run_records import ContextUse
 from lifebus_supervisor.runtime.run_state import RunState, reduce_run
 from lifebus_supervisor.runtime.run_table import RunTable
 from lifebus_supervisor.runtime.tries import Tries
+from lifebus_supervisor.supervision.monitor.process import ProcessState
+from lifebus_supervisor.supervision.monitor.telemetry import TelemetryState
 from support.flows import ScriptedRunner, exited, flow, step, until, until_over, until_waiting, use_runner
 from support.integration.following import until as until_true
 from support.patience import PATIENCE_S
@@ -41,6 +45,7 @@ class Scene:
     runner: ScriptedRunner
     times: list[int]
     run_id: str = ""
+    processes: list["subprocess.Popen[bytes]"] = field(default_factory=list)
 
     async def submit(self, definition: FlowDefinition) -> None:
         self.run_id = (await self.runs.submit(definition, by="me")).run_id
@@ -54,8 +59,8 @@ class Scene:
     async def cost(self, tokens: int, step_id: str = "a", **fields: Any) -> None:
         await self.runs.cost(CostRecord(run_id=self.run_id, step_id=step_id, input_tokens=tokens, **fields))
 
-    def signals(self, step_id: str = "a") -> ContextSignals:
-        return self.runs.signals(self.run_id, step_id)
+    async def signals(self, step_id: str = "a") -> ContextSignals:
+        return await self.runs.signals(self.run_id, step_id)
 
     async def question(self) -> QuestionInfo:
         info = await until(self.runs, self.run_id, lambda info: info.question_id is not None)
@@ -93,7 +98,12 @@ async def scene(*codes: str, **given: list[int]) -> AsyncIterator[Scene]:
         runs = use_runner(daemon, runner)
         times = [START_MS]
         runs.engine.clocks = Clocks(lambda: times[0], lambda: 0.0)
-        yield Scene(daemon, runs, runner, times)
+        made = Scene(daemon, runs, runner, times)
+        try:
+            yield made
+        finally:
+            for process in made.processes:
+                process.communicate()
 
 
 @pytest.mark.parametrize(("percent", "near_at"), [(80, 800), (79, 790), (1, 10), (100, 1_000), (33, 330)])
@@ -104,11 +114,11 @@ async def test_a_time_limit_is_near_from_its_share_on_and_that_is_one_event(
         await at.submit(flow(tmp_path, step("a", time_limit_ms=1_000), near_limit_percent=percent))
         await at.runner.wait_for("a")
         at.pass_ms(near_at - 1)
-        found = at.signals()
+        found = await at.signals()
         assert (found.time_remaining_ms, found.is_approaching_limit, found.near) == (1_001 - near_at, False, ())
         assert await at.pressures() == []
         at.pass_ms(1)
-        found = at.signals()
+        found = await at.signals()
         assert (found.time_remaining_ms, found.is_approaching_limit, found.near) == (1_000 - near_at, True, ("time",))
         for _ in range(3):
             at.pass_ms(1)
@@ -130,23 +140,26 @@ async def test_each_try_has_its_own_time_and_crosses_by_itself(tmp_path: Path) -
         await at.submit(flow(tmp_path, step("a", time_limit_ms=1_000)))
         for expected in (1, 2):
             await at.runner.wait_for("a")
-            assert at.signals().time_remaining_ms == 1_000
+            assert (await at.signals()).time_remaining_ms == 1_000
             at.pass_ms(900)
             assert len(await at.pressures()) == expected
             await at.runner.end("a", exited(1))
             await until_true(lambda n=expected: len(at.runner.begun) == n + 1)  # type: ignore[misc]
-            assert at.signals().retry_count == expected
+            assert (await at.signals()).retry_count == expected
 
 
 async def test_tokens_of_the_newest_call_fill_the_context_and_each_crossing_is_one_event(tmp_path: Path) -> None:
     async with scene() as at:
         await at.submit(flow(tmp_path, step("a"), context_tokens=1_000))
         await at.runner.wait_for("a")
-        assert (at.signals().context_tokens_used, at.signals().context_tokens_available) == (None, 1_000)
+        assert ((await at.signals()).context_tokens_used, (await at.signals()).context_tokens_available) == (
+            None,
+            1_000,
+        )
         crossings = []
         for tokens in (799, 800, 950, 100, 300, 800):
             await at.cost(tokens - 9, output_tokens=9)
-            found = at.signals()
+            found = await at.signals()
             assert (found.context_tokens_used, found.context_tokens_available) == (tokens, 1_000 - tokens)
             assert found.is_approaching_limit is (tokens >= 800)
             crossings.append(len(await at.pressures()))
@@ -159,24 +172,38 @@ async def test_tokens_of_the_newest_call_fill_the_context_and_each_crossing_is_o
         }
 
 
-async def test_telemetry_goes_before_what_was_counted(tmp_path: Path) -> None:
-    async with scene(a=[1]) as at:
-        at.runs.measure_context = lambda *session: (
-            ContextUse(used=700, used_source="rollout", window=800, window_source="model")
-            if session == ("codex", "s1")
-            else None
-        )
-        end = at.runner.run
+async def test_telemetry_of_the_harness_that_a_try_runs_goes_before_what_was_counted(tmp_path: Path) -> None:
+    async with scene() as at:
+        await at.submit(flow(tmp_path, step("a"), context_tokens=1_000))
+        await at.runner.wait_for("a")
+        await at.cost(500)
+        # A process with the environment of the try, as a harness is, and one of another try.
+        for number in (1, 2):
+            told = {"RUN": at.run_id, "STEP": "a", "TRY": str(number)}
+            environment = {f"LIFEBUS_FLOW_{name}": value for name, value in told.items()}
+            process = subprocess.Popen(["cat"], stdin=subprocess.PIPE, env=environment)  # noqa: ASYNC220
+            at.processes.append(process)
+            monitor = at.daemon.supervisor.monitors.open(("claude", f"s{number}"))
+            monitor.process = ProcessState(harness=CallerProcess(pid=process.pid, started="then"))
+            monitor.telemetry = telemetry_of(f"s{number}", 630 + number)
+        await until_true(lambda: b"LIFEBUS_FLOW_RUN" in Path(f"/proc/{process.pid}/environ").read_bytes())
+        found = await at.signals()
+        assert (found.context_tokens_used, found.context_tokens_available) == (631, 169)
+        assert found.sources == {
+            "context_tokens_used": "telemetry: transcript",
+            "context_tokens_available": "telemetry: model",
+        }
+        assert await at.pressures() == []
+        monitor = at.daemon.supervisor.monitors.open(("claude", "s1"))
+        for used, crossings in ((640, 1), (700, 1), (100, 1), (650, 2)):
+            monitor.telemetry = telemetry_of("s1", used)
+            assert (await at.signals()).is_approaching_limit is (used >= 640)
+            assert len(await at.pressures()) == crossings
 
-        async def run(state: RunState, step_id: str, cancelled: anyio.Event) -> ObservedEnd:
-            return msgspec.structs.replace(await end(state, step_id, cancelled), session=("codex", "s1"))
 
-        at.runner.run = run  # type: ignore[method-assign]
-        await at.submit(flow(tmp_path, step("a", max_retries=0), context_tokens=1_000))
-        await until_waiting(at.runs, at.run_id)
-        found = at.signals()
-    assert (found.context_tokens_used, found.context_tokens_available) == (700, 100)
-    assert found.sources == {"context_tokens_used": "rollout", "context_tokens_available": "model"}
+def telemetry_of(session: str, used: int) -> TelemetryState:
+    usage = Usage(session=session, used_tokens=used, used_source="transcript", window_tokens=800, window_source="model")
+    return TelemetryState(usage=usage)
 
 
 async def test_a_prompt_is_estimated_until_something_is_measured(tmp_path: Path) -> None:
@@ -184,11 +211,11 @@ async def test_a_prompt_is_estimated_until_something_is_measured(tmp_path: Path)
     async with scene() as at:
         await at.submit(flow(tmp_path, prompt))
         await at.runner.wait_for("a")
-        found = at.signals()
+        found = await at.signals()
         assert (found.context_tokens_used, found.context_tokens_available) == (100, None)
         assert found.sources["context_tokens_used"].startswith("estimate")
         await at.cost(5_000)
-        assert at.signals().context_tokens_used == 5_000
+        assert (await at.signals()).context_tokens_used == 5_000
 
 
 @pytest.mark.parametrize("prompt", [None, HarnessPrompt(adapter_id="claude", text="x")])
@@ -245,11 +272,11 @@ async def test_a_time_budget_counts_while_tries_run_and_not_while_people_are_wai
         await at.submit(flow(tmp_path, step("a"), step("b", "a"), budget=Budget(time_ms=1_000)))
         await at.runner.wait_for("a")
         at.pass_ms(500)
-        assert at.signals().time_remaining_ms == 500
+        assert (await at.signals()).time_remaining_ms == 500
         await at.runner.end("a", exited(2))
         await until_waiting(at.runs, at.run_id)
         at.pass_ms(3_600_000)
-        assert at.signals().time_remaining_ms == 500
+        assert (await at.signals()).time_remaining_ms == 500
         assert (await at.settled()).question_id is None
         await at.runs.retry(at.run_id, "a", "ann")
         await at.runner.wait_for("a")
