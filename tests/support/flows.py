@@ -40,7 +40,8 @@ AT_ONCE = RetryPause(first_ms=0, longest_ms=0, jitter_percent=0)
 
 def step(name: str, *needs: str, **fields: Any) -> StepDefinition:
     """A step that runs `true`, retried without a pause."""
-    return StepDefinition(**{"step_id": name, "needs": needs, "command": ("true",), "pause": AT_ONCE, **fields})
+    given: dict[str, Any] = {"step_id": name, "needs": needs, "command": ("true",), "pause": AT_ONCE}
+    return StepDefinition(**given | fields)
 
 
 def flow(root: Path | str, *steps: StepDefinition, **fields: Any) -> FlowDefinition:

@@ -25,7 +25,11 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Script:
 
     def use(codes: dict[str, list[int]]) -> ScriptedRunner:
         runner = ScriptedRunner(codes)
-        monkeypatch.setattr(composing, "Tries", lambda *_, **__: runner)
+
+        def compose(*_: object) -> ScriptedRunner:
+            return runner
+
+        monkeypatch.setattr(composing, "Tries", compose)
         return runner
 
     return use

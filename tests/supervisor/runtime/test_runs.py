@@ -259,10 +259,13 @@ async def test_supervision_leaves_a_run_alone_however_long_it_is_silent(tmp_path
         await runner.wait_for("a")
         before = len(await receipts_of(daemon, run_id))
         supervisor = daemon.supervisor
+        begun = supervisor.environment.now()
         days = count(1)
-        # Each look at the clock is a day later.
-        later = supervisor.environment.now() + 1
-        clock = partial(lambda days: later + next(days) * supervisor.limits.abandon_s, days)
+
+        def clock() -> float:
+            """Each look at it is a day later."""
+            return begun + next(days) * supervisor.limits.abandon_s
+
         supervisor.environment = structs.replace(supervisor.environment, now=clock)
         for _ in range(3):
             await supervisor.tick()
