@@ -119,8 +119,9 @@ class Reader:
     def _head(self, found: Sequence[Any]) -> SessionHead:
         """Return what `_HEADS` selects as a head; what its receipt says, where that is sound, and not its columns."""
         adapter, session, sequence, first, last, event, status, started, at, *folded = found
-        values = self._execute(sql.ROW, (last,)).fetchone()
-        row = None if values is None else sound(values)
+        # Read to its end: a statement that is left in the middle holds the file as it is now for every later read.
+        values = self._execute(sql.ROW, (last,)).fetchall()
+        row = sound(values[0]) if values else None
         if isinstance(row, tuple):
             facts = row[0]
             event, status, at = facts.event, facts.status, facts.at_epoch_s
