@@ -35,31 +35,9 @@ def conform_runtime(
         timeout: How long the runtime may take for each answer, and until what has to happen has; the default is 10s.
         json: Answer in JSON, an object for each check.
     """
-    import anyio  # noqa: PLC0415
-
-    from lifebus.loa.conformance.checks import CHECKS  # noqa: PLC0415
-    from lifebus.loa.conformance.suite import examine  # noqa: PLC0415
-
     seconds = parse_seconds(timeout)
-    if not command:
-        raise UsageError("COMMAND: name the command of a runtime")
-    # Checked here: a child that cannot start looks like one that fails every check.
-    if shutil.which(command[0]) is None:
-        raise UsageError(f"`{clean(command[0][:64])}` is no program")
-    unknown = [name for name in check if not any(one.name.startswith(name) for one in CHECKS)]
-    if unknown:
-        raise UsageError(f"--check: no check begins with `{clean(unknown[0][:64])}`")
-    findings: list[Finding] = []
-
-    def note(finding: "Finding") -> None:
-        findings.append(finding)
-        if not json:
-            _show(finding)
-
-    async def run() -> None:
-        await examine(command, deadline_s=seconds, only=check, on_finding=note)
-
-    anyio.run(run)
+    _require_usable(command, check)
+    findings = _examine(command, check, seconds, quiet=json)
     if json:
         put_json(findings)
     else:
@@ -70,6 +48,39 @@ def conform_runtime(
     return (
         ExitCode.NEGATIVE if any(finding.verdict in ("failed", "not_judged") for finding in findings) else ExitCode.OK
     )
+
+
+def _require_usable(command: "Sequence[str]", names: "Sequence[str]") -> None:
+    from lifebus.loa.conformance.checks import CHECKS  # noqa: PLC0415
+
+    if not command:
+        raise UsageError("COMMAND: name the command of a runtime")
+    # Checked here: a child that cannot start looks like one that fails every check.
+    if shutil.which(command[0]) is None:
+        raise UsageError(f"`{clean(command[0][:64])}` is no program")
+    unknown = [name for name in names if not any(one.name.startswith(name) for one in CHECKS)]
+    if unknown:
+        raise UsageError(f"--check: no check begins with `{clean(unknown[0][:64])}`")
+
+
+def _examine(command: "Sequence[str]", only: "Sequence[str]", seconds: float, *, quiet: bool) -> "list[Finding]":
+    """Run the suite, and show each finding at once."""
+    import anyio  # noqa: PLC0415
+
+    from lifebus.loa.conformance.suite import examine  # noqa: PLC0415
+
+    findings: list[Finding] = []
+
+    def note(finding: "Finding") -> None:
+        findings.append(finding)
+        if not quiet:
+            _show(finding)
+
+    async def run() -> None:
+        await examine(command, deadline_s=seconds, only=only, on_finding=note)
+
+    anyio.run(run)
+    return findings
 
 
 def _show(finding: "Finding") -> None:
