@@ -6,6 +6,8 @@ from typing import Any
 
 import anyio
 
+from lifebus_broker.ports import Query
+from lifebus_contract.codec import decode_receipt
 from lifebus_contract.flows import (
     CodeMap,
     CodeRule,
@@ -16,12 +18,16 @@ from lifebus_contract.flows import (
     StepDefinition,
     StepVerdict,
 )
+from lifebus_contract.questions import AnswerAction, QuestionAnswer
+from lifebus_contract.receipt import Receipt
 from lifebus_contract.runs import RunInfo, RunStatus, StepStatus
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_supervisor.runtime.rules.decisions import ObservedEnd
 from lifebus_supervisor.runtime.run_state import RunState
 from lifebus_supervisor.runtime.run_table import RunTable
+from support.integration.following import until as until_true
 from support.patience import PATIENCE_S
+from support.running import until_answered
 
 CODES = CodeMap(
     rules=(
@@ -164,3 +170,32 @@ def use_runner(daemon: Daemon, runner: ScriptedRunner) -> RunTable:
     """Have a broker's runs run by a script, and return their table."""
     daemon.runs.engine.runner = runner
     return daemon.runs
+
+
+async def answer(daemon: Daemon, info: RunInfo, action: AnswerAction, **fields: object) -> None:
+    """Answer the question of the first step."""
+    question_id = info.steps[0].question_id
+    assert question_id is not None
+    said = {"action": action, "responder": "ann", "responded_at_ms": 5} | fields
+    await daemon.inbox.answer(question_id, QuestionAnswer(**said))  # type: ignore[arg-type]
+
+
+async def receipts_of(daemon: Daemon, run_id: str) -> list[Receipt]:
+    """Return the receipts of a run once all are there."""
+    run = next(one for one in daemon.runs.runs() if one.run_id == run_id)
+    await until_true(lambda: run.receipts is not None and not run.receipts.waiting)
+    page = await daemon.bus.ledger.read(Query(session=("flow", run_id), limit=1_000))
+    return [decode_receipt(one.receipt) for one in page.stored]
+
+
+async def questions_of(daemon: Daemon, run_id: str) -> list[str]:
+    """Return what is pending in a run's session, once the state of all of its receipts is known."""
+    await receipts_of(daemon, run_id)
+    assert daemon.follower is not None
+    follower = daemon.follower
+    position, state = await until_answered(
+        lambda: follower.known(("flow", run_id)), lambda known: known[0] >= daemon.bus.ledger.head
+    )
+    assert position
+    assert state is not None
+    return [one.about for one in state.questions]

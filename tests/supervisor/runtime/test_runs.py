@@ -1,18 +1,13 @@
 """Runs in a broker of this process: order, retries, questions, aborts, roots, and runs that clients execute."""
 
 from functools import partial
-from itertools import count, pairwise
 from pathlib import Path
 
 import pytest
-from msgspec import structs
 
-from lifebus_broker.ports import Query
-from lifebus_contract import InvalidRequest, LifecycleEvent, StateConflict
-from lifebus_contract.codec import decode_receipt
+from lifebus_contract import InvalidRequest, StateConflict
 from lifebus_contract.flows import OnFailure, Outcome, OutcomeKind, RetryPause
 from lifebus_contract.questions import AnswerAction, Modifiable, QuestionAnswer, QuestionKind
-from lifebus_contract.receipt import Receipt
 from lifebus_contract.runs import RunInfo, RunStatus, StepStatus
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_supervisor.runtime.root_lock import RootLock
@@ -20,6 +15,7 @@ from lifebus_supervisor.runtime.run_engine import Clocks
 from lifebus_supervisor.runtime.run_records import RunEnded, TryEnded, TryStarted
 from support.flows import (
     ScriptedRunner,
+    answer,
     exited,
     flow,
     statuses,
@@ -30,38 +26,9 @@ from support.flows import (
     use_runner,
 )
 from support.integration.following import until as until_true
-from support.running import running_bus, until_answered
+from support.running import running_bus
 
 DONE, SKIPPED, FAILED, ABORTED = StepStatus.DONE, StepStatus.SKIPPED, StepStatus.FAILED, StepStatus.ABORTED
-
-
-async def answer(daemon: Daemon, info: RunInfo, action: AnswerAction, **fields: object) -> None:
-    """Answer the question of the first step."""
-    question_id = info.steps[0].question_id
-    assert question_id is not None
-    said = {"action": action, "responder": "ann", "responded_at_ms": 5} | fields
-    await daemon.inbox.answer(question_id, QuestionAnswer(**said))  # type: ignore[arg-type]
-
-
-async def receipts_of(daemon: Daemon, run_id: str) -> list[Receipt]:
-    """Return the receipts of a run once all are there."""
-    run = next(one for one in daemon.runs.runs() if one.run_id == run_id)
-    await until_true(lambda: run.receipts is not None and not run.receipts.waiting)
-    page = await daemon.bus.ledger.read(Query(session=("flow", run_id), limit=1_000))
-    return [decode_receipt(one.receipt) for one in page.stored]
-
-
-async def questions_of(daemon: Daemon, run_id: str) -> list[str]:
-    """Return what is pending in a run's session, once the state of all of its receipts is known."""
-    await receipts_of(daemon, run_id)
-    assert daemon.follower is not None
-    follower = daemon.follower
-    position, state = await until_answered(
-        lambda: follower.known(("flow", run_id)), lambda known: known[0] >= daemon.bus.ledger.head
-    )
-    assert position
-    assert state is not None
-    return [one.about for one in state.questions]
 
 
 async def test_steps_run_one_after_the_other_in_the_order_of_the_flow(tmp_path: Path) -> None:
@@ -251,30 +218,6 @@ async def test_an_aborted_run_goes_on_by_a_retry_and_asks_anew_what_was_taken_ba
     assert statuses(info) == {"a": DONE, "b": DONE}
 
 
-async def test_supervision_leaves_a_run_alone_however_long_it_is_silent(tmp_path: Path) -> None:
-    async with running_bus() as daemon:
-        runner = ScriptedRunner()
-        runs = use_runner(daemon, runner)
-        run_id = (await runs.submit(flow(tmp_path, step("a")), by="me")).run_id
-        await runner.wait_for("a")
-        before = len(await receipts_of(daemon, run_id))
-        supervisor = daemon.supervisor
-        begun = supervisor.environment.now()
-        days = count(1)
-
-        def clock() -> float:
-            """Each look at it is a day later."""
-            return begun + next(days) * supervisor.limits.abandon_s
-
-        supervisor.environment = structs.replace(supervisor.environment, now=clock)
-        for _ in range(3):
-            await supervisor.tick()
-        assert [monitor.key for monitor in supervisor.monitors if monitor.key[0] == "flow"] == []
-        assert len(await receipts_of(daemon, run_id)) == before
-        await runner.end("a", exited(0))
-        await until_over(runs, run_id)
-
-
 async def test_an_abort_stops_what_runs_and_takes_back_what_is_asked(tmp_path: Path) -> None:
     async with running_bus() as daemon:
         runner = ScriptedRunner({"a": [2]})
@@ -322,46 +265,6 @@ async def test_the_same_submission_is_the_same_run(tmp_path: Path) -> None:
         await until_over(runs, "mine")
         with pytest.raises(InvalidRequest):
             runs.info("other")
-
-
-async def test_a_run_is_a_session_and_its_tries_are_frames(tmp_path: Path) -> None:
-    async with running_bus() as daemon:
-        runs = use_runner(daemon, ScriptedRunner({"a": [1, 2, 0]}))
-        info = await until_waiting(runs, (await runs.submit(flow(tmp_path, step("a")), by="me")).run_id)
-        before = await receipts_of(daemon, info.run_id)
-        await answer(daemon, info, AnswerAction.RETRY)
-        await until_over(runs, info.run_id)
-        after = await receipts_of(daemon, info.run_id)
-    told = [(one.event.value, one.client_id.removeprefix("lifebus.flow")) for one in before]
-    # Where a client is asked, its receipt stands for the emission.
-    asked = [("frame.ending", ""), ("frame.ended", ".failures"), ("supervisor.tick", ".failures")]
-    assert told == [
-        ("session.starting", ""),
-        ("session.started", ""),
-        *[("frame.opening", ""), ("frame.opened", ""), *asked] * 2,
-    ]
-    failed = [one for one in before if one.failure_class is not None]
-    assert [(str(one.failure_class), str(one.retry_class)) for one in failed] == [
-        ("transport_error", "safe_retry"),
-        ("transport_error", "do_not_retry"),
-        ("operator_required", "retry_after_operator"),
-    ]
-    frames = [one.telemetry_summary["frame_id"] for one in after if one.event is LifecycleEvent.FRAME_ENDED]
-    assert list(dict.fromkeys(frames)) == ["a#1", "a#2", "a#3"]
-    assert after[-1].telemetry_summary["session_end"] == "completed"
-    assert all(one < two for one, two in pairwise(one.sequence or 0 for one in after))
-
-
-async def test_a_waiting_run_has_its_question_pending_until_it_is_answered(tmp_path: Path) -> None:
-    async with running_bus() as daemon:
-        runs = use_runner(daemon, ScriptedRunner({"a": [2, 0]}))
-        info = await until_waiting(runs, (await runs.submit(flow(tmp_path, step("a")), by="me")).run_id)
-        waiting = await questions_of(daemon, info.run_id)
-        await answer(daemon, info, AnswerAction.RETRY)
-        info = await until(runs, info.run_id, lambda info: info.steps[0].question_id is None)
-        settled = await questions_of(daemon, info.run_id)
-    assert waiting == [f"flow.escalation:str:q_{info.run_id}_a_1"]
-    assert settled == []
 
 
 async def test_a_client_runs_a_run_by_records_and_is_told_what_others_recorded(tmp_path: Path) -> None:

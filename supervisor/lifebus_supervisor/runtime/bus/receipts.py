@@ -1,4 +1,4 @@
-"""What a run is on the bus: a record in, lifecycle events out (docs/flows.md, "States").  Pure.
+"""What a run is on the bus: a record in, lifecycle events out (docs/flows.md, "On the bus").  Pure.
 
 Ids and keys are derived from the run and the number of the record, so that emitting again after a crash changes
 nothing.  The run is a session, a try is a frame.
