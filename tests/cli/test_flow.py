@@ -154,6 +154,25 @@ def test_a_person_is_asked_and_the_answer_steers_the_run(tmp_path: Path, shell: 
     assert (tmp_path / "out").read_text() == "shipped\n"
 
 
+def test_a_budget_that_is_nearly_used_up_is_asked_about_while_the_phase_runs(project: Path, shell: Shell) -> None:
+    file = write(project, HELD, 'name = "next"\nshell = "echo next > out"', head='budget = { time = "100ms" }\n')
+    with shell.started("flow", "run", file, "--id", "budget-1") as following:
+        process_of(project)
+        assert following.stdout is not None
+        lines = iter(following.stdout.readline, b"")
+        question = next(found[0] for line in lines if (found := re.findall(r"q_budget-1_\*_\d+", line.decode())))
+        shown = shell.call("flow", "show", "budget-1").out
+        assert question in shown
+        assert "s are over" in shown
+        signals = shell.call("flow", "signals", "budget-1").json
+        assert (signals["is_approaching_limit"], signals["near"]) == (True, ["budget.time"])
+        tell(project)
+        assert shell.call("inbox", "answer", question, "modify", "--set", "time_ms=600000").code == 0
+        following.stdout.read()
+        assert following.wait(PATIENCE_S) == 0
+    assert (project / "out").read_text() == "next\n"
+
+
 def test_an_aborted_run_ends_what_runs_and_says_so_to_who_follows(project: Path, shell: Shell) -> None:
     file = write(project, HELD)
     with shell.started("flow", "run", file, "--id", "aborted-1") as following:

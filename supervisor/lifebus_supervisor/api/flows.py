@@ -157,6 +157,7 @@ def _on_the_wire(progress: Progress) -> FlowProgress:
 def summary_of(run: RunInfo) -> RunSummary:
     """Return a run as a line of a list."""
     current = [one for one in run.steps if not one.status.is_over and one.status is not StepStatus.PENDING]
+    asked = (run.question_id, *(one.question_id for one in current))
     return RunSummary(
         run_id=run.run_id,
         name=run.name,
@@ -168,7 +169,7 @@ def summary_of(run: RunInfo) -> RunSummary:
         steps=len(run.steps),
         steps_over=sum(one.status.is_over for one in run.steps),
         current=tuple((one.step_id, one.status) for one in current[:_MAX_CURRENT]),
-        questions=tuple(one.question_id for one in current if one.question_id is not None)[:_MAX_CURRENT],
+        questions=tuple(one for one in asked if one is not None)[:_MAX_CURRENT],
         interruptions=run.interruptions,
         reason=run.reason,
     )

@@ -12,7 +12,7 @@ from lifebus.cli.arguments import ConnectionOptions
 from lifebus.cli.connection import on_bus
 from lifebus.cli.exit_codes import ExitCode
 from lifebus.cli.flows.common import exit_of, find_run, person
-from lifebus.cli.flows.questions import QuestionPrinter
+from lifebus.cli.flows.questions import QuestionPrinter, asked_ids
 from lifebus.cli.flows.run import RunPrinter
 from lifebus.cli.terminal import say
 from lifebus_contract.runs import RunInfo, RunStatus
@@ -89,7 +89,7 @@ async def _execute(bus: "Bus", begun: RunInfo, owner: str, printer: RunPrinter) 
     def show(state: "RunState") -> None:
         run = info_of(state)
         printer.show(run)
-        if any(one.question_id is not None for one in run.steps) or run.status is RunStatus.WAITING:
+        if asked_ids(run):
             tasks.start_soon(questions.show, bus, run)
 
     state_dir = Path((await bus.status()).state_dir)

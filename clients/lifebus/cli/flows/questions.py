@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from lifebus.cli.bus.inbox import ways_to_answer
 from lifebus.cli.terminal import clean, paint, put
 from lifebus_contract import LifebusError
-from lifebus_contract.runs import RunStatus
 
 if TYPE_CHECKING:
     from lifebus.client import Bus
@@ -22,8 +21,7 @@ class QuestionPrinter:
 
     async def show(self, bus: "Bus", run: "RunInfo") -> None:
         """Print the questions that are open and were not printed before."""
-        asked = {one.question_id for one in run.steps if one.question_id is not None}
-        if self._json or (asked <= self._known and run.status is not RunStatus.WAITING):
+        if self._json or set(asked_ids(run)) <= self._known:
             return
         for info in await open_questions(bus, run):
             if info.question.question_id not in self._known:
@@ -31,14 +29,15 @@ class QuestionPrinter:
                 put_question(info)
 
 
+def asked_ids(run: "RunInfo") -> list[str]:
+    """Return the questions that a run waits for: about the run as a whole, such as about its budget, and its phases."""
+    return [one for one in (run.question_id, *(step.question_id for step in run.steps)) if one is not None]
+
+
 async def open_questions(bus: "Bus", run: "RunInfo") -> "list[QuestionInfo]":
-    """Return what a run waits for, also where no phase of it is asked about but the run as a whole."""
-    asked = [one.question_id for one in run.steps if one.question_id is not None]
-    if not asked:
-        waits = run.status is RunStatus.WAITING
-        return [one for one in await bus.inbox.questions() if one.question.run_id == run.run_id] if waits else []
+    """Return what a run waits for."""
     found: list[QuestionInfo] = []
-    for name in asked:
+    for name in asked_ids(run):
         try:
             info = await bus.inbox.show(name)
         except LifebusError:  # it was settled long ago, or the broker is gone: who follows the run notices himself

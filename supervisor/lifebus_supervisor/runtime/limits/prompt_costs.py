@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 import anyio.to_thread
+from msgspec import structs
 
 from lifebus_adapters import ADAPTERS
 from lifebus_adapters.shared.model_calls import CallFiles, ModelCall
@@ -20,6 +21,9 @@ from lifebus_supervisor.runtime.limits.run_limits import REPORT
 
 _MAX_LINE: Final = 16 * 1_048_576
 """Longest line that is read, in bytes; no harness writes a call into such a line."""
+
+MAX_CALLS: Final = 512
+"""Most calls of one try that are recorded one by one."""
 
 _MAX_FILES: Final = 256
 """Most files of one session that are read."""
@@ -41,16 +45,16 @@ async def costs_of_prompt(  # noqa: PLR0917  all that names the try and its sess
     """
     adapter_id, session_id = session
     calls = await anyio.to_thread.run_sync(partial(find_calls, adapter_id, session_id, environment, since_ms))
-    records = [_record_of(call, run_id, step_id, adapter_id) for call in calls]
+    records = _newest([_record_of(call, run_id, step_id, adapter_id) for call in calls])
     said = _record_of_report(
         report, run_id, step_id, f"{REPORT}{adapter_id}:{session_id or f'{step_id}#{number}'}"[:256]
     )
-    if said is not None and sum(_tokens(one) for one in _newest(records)) < _tokens(said):
+    if said is not None and sum(map(_tokens, records)) < _tokens(said):
         records = [said]  # the files do not show all that the harness has counted
     priced = await all_priced(records, since_ms)
     if said is not None and said.cost_micros is not None and any(one.cost_micros is None for one in priced):
         return (said,)  # its own estimate is better than none
-    return priced
+    return _bounded(priced, f"{REPORT}{adapter_id}:{session_id}")
 
 
 def find_calls(adapter_id: str, session_id: str, environment: Mapping[str, str], since_ms: int) -> list[ModelCall]:
@@ -123,6 +127,25 @@ def _record_of_report(report: OneShotReport, run_id: str, step_id: str, key: str
         calls=report.calls or 1,  # a sum has at least one
         cost_micros=report.cost_micros or None,  # harnesses say 0 where they know no price
     )
+
+
+def _bounded(records: tuple[CostRecord, ...], key: str) -> tuple[CostRecord, ...]:
+    """Return records, of very many the oldest as one sum for each model, and those without a price apart."""
+    if len(records) <= MAX_CALLS:
+        return records
+    sums: dict[tuple[str | None, bool], CostRecord] = {}
+    for one in records[:-MAX_CALLS]:
+        kind = (one.model, one.cost_micros is None)
+        named = structs.replace(one, key=f"{key}:{'unpriced' if kind[1] else 'priced'}:{one.model}"[:256])
+        sums[kind] = named if kind not in sums else _sum_of(sums[kind], named)
+    return (*sums.values(), *records[-MAX_CALLS:])
+
+
+def _sum_of(first: CostRecord, second: CostRecord) -> CostRecord:
+    names = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "calls")
+    sums = {name: getattr(first, name) + getattr(second, name) for name in names}
+    micros = None if first.cost_micros is None else first.cost_micros + (second.cost_micros or 0)
+    return structs.replace(first, cost_micros=micros, **sums)
 
 
 def _newest(records: Sequence[CostRecord]) -> list[CostRecord]:

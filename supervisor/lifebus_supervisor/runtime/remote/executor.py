@@ -14,7 +14,7 @@ from lifebus_contract import BrokerBusy, DeadlineExceeded, StateConflict, Transp
 from lifebus_contract.flows import OutcomeKind
 from lifebus_contract.runs import StepStatus
 from lifebus_supervisor.runtime.ports import RunPort, TryRunner
-from lifebus_supervisor.runtime.rules.decisions import ObservedEnd, carry_on, decide, detach, end_of_try
+from lifebus_supervisor.runtime.rules.decisions import ObservedEnd, carry_on, decide, detach, end_records
 from lifebus_supervisor.runtime.run_engine import Clocks
 from lifebus_supervisor.runtime.run_records import RunRecord
 from lifebus_supervisor.runtime.run_state import RunState, apply, reduce_run
@@ -108,9 +108,9 @@ class RemoteExecutor:
         for name, number, seen in ends:
             step = state.steps[name]
             if step.status is StepStatus.RUNNING and step.number == number:
-                record = end_of_try(state, name, seen, now_ms=now_ms, fraction=self._clocks.draw())
-                records.append(record)
-                state = apply(state, record)
+                ended = end_records(state, name, seen, now_ms=now_ms, fraction=self._clocks.draw())
+                records += ended
+                state = _after(state, ended)
         return records
 
     async def _record(self, state: RunState, records: Sequence[RunRecord]) -> RunState:

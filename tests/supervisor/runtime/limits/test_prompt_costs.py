@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from lifebus_adapters.claude.model_calls import TranscriptCalls
 from lifebus_adapters.shared.one_shot import OneShotReport, TokenUse
 from lifebus_contract.runs import CostRecord, CostSummary
+from lifebus_supervisor.runtime.limits import prompt_costs
 from lifebus_supervisor.runtime.limits.costs import CostBook
 from lifebus_supervisor.runtime.limits.prompt_costs import costs_of_prompt, find_calls
 
@@ -115,6 +116,17 @@ async def test_the_sum_counts_where_files_show_less_or_have_no_price(
     estimated = OneShotReport(calls=2, tokens=TokenUse(input_tokens=100), cost_micros=1_234)
     monkeypatch.setitem(__import__("sys").modules, "genai_prices", None)
     assert [one.cost_micros for one in await costs("claude", SESSION, home, estimated)] == [1_234]
+
+
+async def test_of_very_many_calls_the_oldest_are_one_sum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prompt_costs, "MAX_CALLS", 3)
+    project = tmp_path / ".claude/projects/p"
+    project.mkdir(parents=True)
+    (project / "s1.jsonl").write_text("\n".join(answer(f"m{n}", None, n) for n in range(10)))
+    records = await costs("claude", "s1", tmp_path)
+    found = summary(records)
+    assert len(records) == 4
+    assert (found.calls, found.output_tokens, found.input_tokens) == (10, 45, 170)
 
 
 def test_a_link_in_the_place_of_a_file_is_not_followed(tmp_path: Path) -> None:
