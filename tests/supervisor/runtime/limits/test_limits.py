@@ -1,11 +1,7 @@
 """Runs near their limits, in a broker of this process: signals, one event a crossing, questions, costs."""
 
 import subprocess
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import anyio
 import msgspec
@@ -14,96 +10,21 @@ import pytest
 from lifebus_adapters.adapter import CallerProcess
 from lifebus_adapters.shared.telemetry import Usage
 from lifebus_broker.ports import Query
-from lifebus_contract import CapabilityRefused, FailureClass, InvalidRequest, LifecycleEvent, StateConflict
+from lifebus_contract import CapabilityRefused, FailureClass, InvalidRequest, StateConflict
 from lifebus_contract.codec import decode_receipt
-from lifebus_contract.flows import Budget, FlowDefinition, HarnessPrompt, Outcome, StepDefinition
-from lifebus_contract.questions import AnswerAction, QuestionAnswer, QuestionInfo, QuestionKind
-from lifebus_contract.receipt import Receipt
-from lifebus_contract.runs import ContextSignals, CostRecord, LogEvent, RunStatus, StepStatus
-from lifebus_supervisor.daemon.composition import Daemon
+from lifebus_contract.flows import Budget, HarnessPrompt, Outcome, StepDefinition
+from lifebus_contract.questions import AnswerAction, QuestionKind
+from lifebus_contract.runs import CostRecord, LogEvent, RunStatus, StepStatus
 from lifebus_supervisor.runtime.rules.decisions import ObservedEnd
-from lifebus_supervisor.runtime.run_engine import Clocks
 from lifebus_supervisor.runtime.run_state import RunState, reduce_run
-from lifebus_supervisor.runtime.run_table import RunTable
 from lifebus_supervisor.runtime.tries import Tries
 from lifebus_supervisor.supervision.monitor.process import ProcessState
 from lifebus_supervisor.supervision.monitor.telemetry import TelemetryState
 from support.flows import ScriptedRunner, exited, flow, step, until, until_over, until_waiting, use_runner
 from support.integration.following import until as until_true
 from support.patience import PATIENCE_S
+from support.run_scene import Scene, scene
 from support.running import running_bus
-
-START_MS = 1_790_000_000_000
-
-
-@dataclass
-class Scene:
-    """A broker whose clock stands still until a test moves it, with one run."""
-
-    daemon: Daemon
-    runs: RunTable
-    runner: ScriptedRunner
-    times: list[int]
-    run_id: str = ""
-    processes: list["subprocess.Popen[bytes]"] = field(default_factory=list)
-
-    async def submit(self, definition: FlowDefinition) -> None:
-        self.run_id = (await self.runs.submit(definition, by="me")).run_id
-
-    def pass_ms(self, passed: int) -> None:
-        """Move the clock, and have the run looked at as its timer would."""
-        self.times[0] += passed
-        run = next(one for one in self.runs.runs() if one.run_id == self.run_id)
-        self.runs.engine.advance(run)
-
-    async def cost(self, tokens: int, step_id: str = "a", **fields: Any) -> None:
-        await self.runs.cost(CostRecord(run_id=self.run_id, step_id=step_id, input_tokens=tokens, **fields))
-
-    async def signals(self, step_id: str = "a") -> ContextSignals:
-        return await self.runs.signals(self.run_id, step_id)
-
-    async def question(self) -> QuestionInfo:
-        info = await until(self.runs, self.run_id, lambda info: info.question_id is not None)
-        found = self.daemon.inbox.get(info.question_id or "")
-        assert found is not None
-        return found
-
-    async def answer(self, action: AnswerAction, **fields: Any) -> None:
-        question = await self.question()
-        said = QuestionAnswer(action=action, responder="ann", responded_at_ms=self.times[0], **fields)
-        await self.daemon.inbox.answer(question.question.question_id, said)
-        asked = question.question.question_id
-        await until(self.runs, self.run_id, lambda info: info.question_id != asked)
-
-    async def settled(self) -> RunState:
-        """Return the state once all that was put in is recorded and every receipt is there."""
-        run = next(one for one in self.runs.runs() if one.run_id == self.run_id)
-        await until_true(
-            lambda: not run.is_writing and not run.inputs and run.receipts is not None and not run.receipts.waiting
-        )
-        return run.state
-
-    async def pressures(self) -> list[Receipt]:
-        """Return the receipts of crossings."""
-        await self.settled()
-        page = await self.daemon.bus.ledger.read(Query(session=("flow", self.run_id), limit=1_000))
-        found = [decode_receipt(one.receipt) for one in page.stored]
-        return [one for one in found if one.event is LifecycleEvent.CONTEXT_PRESSURE_OBSERVED]
-
-
-@asynccontextmanager
-async def scene(*codes: str, **given: list[int]) -> AsyncIterator[Scene]:
-    async with running_bus() as daemon:
-        runner = ScriptedRunner({**{name: [0] for name in codes}, **given})
-        runs = use_runner(daemon, runner)
-        times = [START_MS]
-        runs.engine.clocks = Clocks(lambda: times[0], lambda: 0.0)
-        made = Scene(daemon, runs, runner, times)
-        try:
-            yield made
-        finally:
-            for process in made.processes:
-                process.communicate()
 
 
 @pytest.mark.parametrize(("percent", "near_at"), [(80, 800), (79, 790), (1, 10), (100, 1_000), (33, 330)])
@@ -256,6 +177,7 @@ async def test_a_person_is_asked_before_a_budget_is_used_up_and_nothing_begins_m
         await at.cost(799, "b")
         assert (await at.settled()).question_id is None
         await at.cost(1, "b")
+        assert (await at.settled()).question_id is not None
         await at.answer(AnswerAction.MODIFY, modifications={"tokens": 4_000})
         await at.cost(1_599, "b")  # 3,199 in all, from the beginning
         assert (await at.settled()).question_id is None
