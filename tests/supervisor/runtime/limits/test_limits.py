@@ -15,6 +15,7 @@ from lifebus_contract.codec import decode_receipt
 from lifebus_contract.flows import Budget, HarnessPrompt, Outcome, StepDefinition
 from lifebus_contract.questions import AnswerAction, QuestionKind
 from lifebus_contract.runs import CostRecord, LogEvent, RunStatus, StepStatus
+from lifebus_supervisor.runtime import composing
 from lifebus_supervisor.runtime.rules.decisions import ObservedEnd
 from lifebus_supervisor.runtime.run_state import RunState, reduce_run
 from lifebus_supervisor.runtime.tries import Tries
@@ -328,6 +329,31 @@ async def test_a_prompt_is_counted_by_its_session_s_file_and_near_its_limit_in_t
         assert (found.calls, found.input_tokens, found.output_tokens, found.unpriced_calls) == (1, 790, 20, 1)
         at = Scene(daemon, daemon.runs, ScriptedRunner(), [], info.run_id)
         assert [one.telemetry_summary["near"] for one in await at.pressures()] == ["context_tokens"]
+
+
+async def test_costs_and_the_question_about_a_budget_outlive_brokers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = ScriptedRunner({"b": [0]})
+    monkeypatch.setattr(composing, "Tries", lambda *_: runner)
+    asked: set[str] = set()
+    for life in range(3):
+        async with running_bus(directory=tmp_path) as daemon:
+            steps = step("a", max_retries=0), step("b", "a")
+            definition = flow(tmp_path, *steps, budget=Budget(tokens=1_000))
+            await daemon.runs.submit(definition, run_id="r", by="me")
+            cost = CostRecord(run_id="r", step_id="a", key="m1", input_tokens=900, cost_micros=5)
+            await daemon.runs.cost(cost)
+            at = Scene(daemon, daemon.runs, runner, [], "r")
+            asked.add((await at.question()).question.question_id)
+            assert (daemon.runs.info("r").tokens, daemon.runs.costs("r").calls) == (900, 1)
+            if life == 2:
+                at.times.append(1)
+                await at.answer(AnswerAction.PROCEED)
+                await runner.end("a", exited(0))
+                assert (await until_over(daemon.runs, "r")).status is RunStatus.COMPLETED
+                assert [one.telemetry_summary["near"] for one in await at.pressures()] == ["budget.tokens"]
+    assert len(asked) == 1
 
 
 async def test_a_try_is_told_what_is_left_for_it(tmp_path: Path) -> None:
