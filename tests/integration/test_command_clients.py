@@ -19,11 +19,11 @@ from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_supervisor.daemon.lifecycle import running
 from support.adapters.calls import captured
 from support.broker_process import broker_process
-from support.clients.hook_box import HOOK
+from support.clients.hook_box import PATIENT_COMMAND
 from support.integration.following import recorded, until
 from support.integration.serving import content
 from support.paths import CAPTURES, EXAMPLES
-from support.patience import PATIENCE_S, SOON_S
+from support.patience import PATIENCE_MS, PATIENCE_S, SOON_S
 from support.running import connected, settings_in, short_directory
 from support.transports.children import ANSWER, nothing_left
 
@@ -117,10 +117,10 @@ async def test_a_background_command_may_take_longer_than_a_hook_and_nothing_of_i
         command("late", (sys.executable, str(EXAMPLE)), background=True, events=SERVABLE_EVENTS),
         command("warm", (sys.executable, str(EXAMPLE)), protocol="jsonl"),
     ]
-    async with broker_with(*clients) as daemon:
+    async with broker_with(*clients, hook_answer_ms=PATIENCE_MS) as daemon:
         answers: list[HookAnswer] = []
         for call, payload in calls:
-            hook = [sys.executable, "-I", "-S", str(HOOK), "codex", call.hook]
+            hook = [*PATIENT_COMMAND, "codex", call.hook]
             environ = {"LIFEBUS_RUNTIME_DIR": str(daemon.settings.runtime_dir), "HOME": "/dev/null"}
             done = await anyio.run_process(hook, input=json.dumps(payload).encode(), env=environ, check=True)
             answers.append(HookAnswer(stdout=done.stdout, exit_code=0))

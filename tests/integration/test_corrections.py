@@ -30,7 +30,7 @@ from lifebus_transports.framing.hook_frames import encode_call
 from support.integration.following import recorded, until
 from support.integration.serving import Handler, serving
 from support.paths import REPOSITORY
-from support.patience import PATIENCE_S
+from support.patience import PATIENCE_MS, PATIENCE_S
 from support.running import connected, running_bus, settings_in, short_directory
 from support.transports.hook_server_box import talk
 
@@ -101,7 +101,8 @@ async def supervising(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Async
     """A broker that ticks twenty times a second and reads Claude's files in the directory."""
     monkeypatch.setenv("LIFEBUS_CLAUDE_HOME", str(directory / "claude"))
     monkeypatch.setenv("HOME", str(directory))
-    quick = structs.replace(settings_in(directory), ticks=TickSettings(interval_ms=50), telemetry=TelemetrySettings())
+    calm = settings_in(directory, hook_answer_ms=PATIENCE_MS)
+    quick = structs.replace(calm, ticks=TickSettings(interval_ms=50), telemetry=TelemetrySettings())
     async with running(quick) as daemon:
         yield daemon
 
@@ -227,7 +228,7 @@ async def test_what_stood_in_an_answer_that_nobody_took_is_taken_back(monkeypatc
         return await delivering("ada")(envelope)
 
     with short_directory() as directory:
-        async with running_bus(directory=directory, hook_answer_ms=10_000) as daemon:
+        async with running_bus(directory=directory, hook_answer_ms=PATIENCE_MS) as daemon:
             daemon.bus.register("ada", [OPENING], slow, deadline=PATIENCE_S)
             claude = Claude(directory, daemon)
             with socket.socket(socket.AF_UNIX) as hook:
@@ -245,7 +246,7 @@ async def test_what_stood_in_an_answer_that_nobody_took_is_taken_back(monkeypatc
 
 async def test_a_call_that_comes_again_from_the_spool_shows_that_its_answer_was_lost() -> None:
     with short_directory() as directory:
-        async with running_bus(directory=directory, hook_answer_ms=10_000) as daemon:
+        async with running_bus(directory=directory, hook_answer_ms=PATIENCE_MS) as daemon:
             daemon.bus.register("ada", [OPENING], delivering("ada"))
             claude = Claude(directory, daemon)
             assert b"remember the milk" in await claude.call("UserPromptSubmit")
@@ -263,7 +264,7 @@ async def test_a_call_that_comes_again_from_the_spool_shows_that_its_answer_was_
 
 
 async def test_another_call_for_the_same_moment_takes_nothing_back() -> None:
-    async with running_bus(hook_answer_ms=10_000) as daemon:
+    async with running_bus(hook_answer_ms=PATIENCE_MS) as daemon:
         daemon.bus.register("ada", [OPENING], delivering("ada"))
         claude = Claude(daemon.settings.state_dir, daemon)
         assert b"remember the milk" in await claude.call("UserPromptSubmit")

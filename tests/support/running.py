@@ -22,6 +22,7 @@ from lifebus_supervisor.configuration.settings import (
 )
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_supervisor.daemon.lifecycle import running
+from support.patience import PATIENCE_S
 
 T = TypeVar("T")
 
@@ -76,8 +77,8 @@ async def running_bus(
 
 @asynccontextmanager
 async def connected(daemon: Daemon, client_id: str = "test") -> AsyncIterator[lifebus.Bus]:
-    """A client of a running broker."""
-    async with lifebus.connect(client_id, runtime_dir=daemon.settings.runtime_dir) as bus:
+    """A client of a running broker, which waits for answers as long as a test does."""
+    async with lifebus.connect(client_id, runtime_dir=daemon.settings.runtime_dir, timeout=PATIENCE_S) as bus:
         yield bus
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import anyio.lowlevel
 import apsw
 import pytest
 
@@ -28,6 +27,7 @@ from lifebus_supervisor.configuration.settings import RetentionSettings
 from lifebus_supervisor.daemon import lifecycle
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_supervisor.jobs import state_follower as keeping_module
+from lifebus_supervisor.supervision.monitor.session_monitor import SessionKey, SessionMonitor
 from support.bus_box import emission
 from support.histories import history, replayed
 from support.patience import PATIENCE_S
@@ -82,6 +82,14 @@ async def caught_up(daemon: Daemon) -> None:
         await daemon.follower.caught_up.wait()
 
 
+async def loaded_monitor(daemon: Daemon, key: SessionKey) -> SessionMonitor:
+    """Return the monitor of a session once all is read that it begins with: at a start they come one by one."""
+    with anyio.fail_after(PATIENCE_S):
+        while (monitor := daemon.supervisor.monitors.get(key)) is None or not monitor.loaded:  # noqa: ASYNC110
+            await anyio.sleep(0.001)  # a monitor tells nobody that it is loaded
+    return monitor
+
+
 def caches_in(home: Path) -> CompactionFiles:
     return CompactionFiles(settings_in(home).state_dir, StateCache.policy_id)
 
@@ -131,15 +139,10 @@ async def test_sessions_are_supervised_as_before_also_where_their_first_receipts
     whole = await write_ledger(home, 300, prune=200)
     async with running_bus(directory=home, retention=KEPT) as daemon:
         await caught_up(daemon)
-        with anyio.fail_after(PATIENCE_S):
-            while len(daemon.supervisor.monitors) < sum(not state.is_closed for state in whole.sessions.active()):
-                await anyio.lowlevel.checkpoint()
-        for state in whole.sessions.active():
-            monitor = daemon.supervisor.monitors.get((state.adapter_id, state.harness_session_id))
-            if state.is_closed:
-                continue
-            assert monitor is not None
-            assert monitor.loaded
+        supervised = [state for state in whole.sessions.active() if not state.is_closed]
+        assert supervised
+        for state in supervised:
+            monitor = await loaded_monitor(daemon, (state.adapter_id, state.harness_session_id))
             assert monitor.state == state
             assert state.first_position < 200 or whole.position > 200
 

@@ -12,9 +12,10 @@ from lifebus_contract import encode_json
 from lifebus_supervisor.daemon.composition import Daemon
 from support.integration.serving import serving
 from support.integration.stdio_peers import Message, Peer, emission, emit, near_peer
+from support.patience import PATIENCE_MS
 from support.running import connected, running_bus
 
-EDITOR = {"client_id": "editor", "events": ["session.started"], "deadline_ms": 5_000}
+EDITOR = {"client_id": "editor", "events": ["session.started"], "deadline_ms": PATIENCE_MS}
 CONTENT = {"response": {"schema_version": "lifeloop.v0.2", "status": "delivered"}}
 
 
@@ -47,7 +48,7 @@ async def test_a_hook_of_a_harness_is_answered_with_what_the_peer_delivers() -> 
     hook = {"v": 1, "call_id": "c-1", "adapter": "codex", "hook": "SessionStart", "cwd": "/", "env": {}}
     facts = {"session_id": "s9", "hook_event_name": "SessionStart", "source": "startup", "cwd": "/", "model": "m"}
     stdin = json.dumps(facts | {"transcript_path": None, "permission_mode": "default"}).encode()
-    async with running_bus() as daemon, near_peer(daemon) as peer:
+    async with running_bus(hook_answer_ms=PATIENCE_MS) as daemon, near_peer(daemon) as peer:
         await peer.ask("serve", EDITOR)
         answers: list[bytes] = []
 
@@ -61,7 +62,7 @@ async def test_a_hook_of_a_harness_is_answered_with_what_the_peer_delivers() -> 
             body = {"response": CONTENT["response"] | {"client_payloads": [note]}}
             await peer.send({"verb": "response", "id": asked["dispatch"], "body": body})
 
-    assert (asked["client_id"], asked["deadline_ms"]) == ("editor", 5_000)
+    assert (asked["client_id"], asked["deadline_ms"]) == ("editor", PATIENCE_MS)
     assert asked["envelope"]["request"]["harness_session_id"] == "s9"
     assert b"two files are unsaved" in answers[0]
 

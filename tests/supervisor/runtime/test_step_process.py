@@ -13,8 +13,11 @@ import psutil
 import pytest
 
 from lifebus_contract.flows import OutcomeKind, ProcessLimits
+from lifebus_supervisor.runtime import step_process
 from lifebus_supervisor.runtime.step_process import StepCommand, run_step, wait_for_earlier
+from lifebus_transports.processes.shim_child import ShimChild
 from lifebus_transports.processes.shim_pool import SHIMS
+from lifebus_transports.shims.messages import ShimCommand
 from support.clients.proxy_box import eventually
 from support.leftovers import MARK, marked
 from support.patience import PATIENCE_S
@@ -220,12 +223,23 @@ async def run_first(command: StepCommand, cancelled: anyio.Event) -> None:
     await run_step(command, cancelled=cancelled)
 
 
-async def test_a_killed_shim_interrupts_its_step_and_leaves_nothing(tmp_path: Path) -> None:
+async def test_a_killed_shim_interrupts_its_step_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     parent = tmp_path / "parent"
+    begun: list[anyio.Event] = []
+
+    def start(command: ShimCommand) -> ShimChild:
+        child = ShimChild(command)
+        begun.append(child.begun)
+        return child
+
+    monkeypatch.setattr(step_process, "ShimChild", start)
     async with anyio.create_task_group() as tasks:
 
         async def kill() -> None:
             await until(lambda: parent.exists() and parent.read_text().endswith("\n"))
+            await begun[0].wait()  # a step may run, and say so, before its shim does
             os.kill(int(parent.read_text()), signal.SIGKILL)
 
         tasks.start_soon(kill)

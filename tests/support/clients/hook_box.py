@@ -20,6 +20,15 @@ from support.patience import PATIENCE_S
 
 HOOK = Path(lifebus.__file__).with_name("hook.py")
 COMMAND = (sys.executable, "-I", "-S", str(HOOK))
+_PATIENT: Final = f"""
+import sys, types
+hook = types.ModuleType("hook")
+exec(compile(open(sys.argv[1]).read(), sys.argv[1], "exec"), hook.__dict__)
+hook._EXCHANGE_S = {PATIENCE_S}
+hook._end(hook.main(sys.argv[2:]))
+"""
+PATIENT_COMMAND = (sys.executable, "-I", "-S", "-c", _PATIENT, str(HOOK))
+"""The hook, except that it waits for its answer as long as a test does: for what matters is what the answer says."""
 LIMIT_S: Final = 0.3
 """How long a hook keeps its harness waiting: then it spools its call, whoever may have been about to answer."""
 

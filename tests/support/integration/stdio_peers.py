@@ -173,7 +173,7 @@ class _Reading(ByteReceiveStream):
 
 
 @asynccontextmanager
-async def near_peer(daemon: Daemon, *, seconds: float = 5.0) -> AsyncIterator[Peer]:
+async def near_peer(daemon: Daemon, *, seconds: float = PATIENCE_S) -> AsyncIterator[Peer]:
     """A peer on pipes in this process; at the end of the block its input ends, and with that it does."""
     with (
         _pipe() as stdin,

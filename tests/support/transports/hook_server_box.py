@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import anyio
 
@@ -19,6 +20,9 @@ from lifebus_transports.hooks.server import (
     serve_hooks,
 )
 from support.patience import PATIENCE_S
+
+PATIENT: Final = HookServerLimits(read_s=PATIENCE_S, answer_s=PATIENCE_S, handle_s=PATIENCE_S)
+"""Limits that no call reaches which a test does not hold up."""
 
 
 def a_call(**changes: object) -> HookCall:
@@ -47,8 +51,8 @@ async def open_server(
     caller_of: CallerOf | None = None,
     on_answered: OnAnswered | None = None,
 ) -> AsyncIterator[HookServerCounters]:
-    """Serve hook calls at `path` inside the block."""
-    counters = HookServerCounters()
+    """Serve hook calls at `path` inside the block; without limits they may take as long as a test waits."""
+    counters, limits = HookServerCounters(), limits or PATIENT
     async with anyio.create_task_group() as tasks:
         serve = partial(serve_hooks, path, handle, limits=limits, counters=counters, caller_of=caller_of)
         await tasks.start(partial(serve, on_answered=on_answered))

@@ -143,7 +143,8 @@ async def test_nobody_is_reminded_in_quiet_hours_and_a_restart_changes_nothing(t
     async with ledger_in(tmp_path) as ledger:
         async with delivering(inbox := await inbox_of(ledger, clock), clock, plan, screen=channel):
             await inbox.ask(question())
-            await channel.tried(1)
+            # Recorded, and not only tried: what is not recorded at the restart is delivered again.
+            await until(inbox, "q_1", lambda info: bool(info.notifications))
         morning_ms = AT_MS + (15 * 60 + 16) * MINUTE_MS + 40_000  # 07:30 local time
         for at_ms, tries in ((AT_MS + 60 * MINUTE_MS, 1), (morning_ms - 1, 1), (morning_ms, 2)):
             clock.now_ms = at_ms
