@@ -254,6 +254,19 @@ def test_a_run_outlives_the_command_that_ran_it(project: Path, shell: Shell, num
     assert ((project / "before").read_text(), (project / "said").read_text()) == ("x\n", "again\n")
 
 
+def test_of_a_run_that_is_over_a_command_that_would_run_it_tells_how_it_ended(tmp_path: Path, shell: Shell) -> None:
+    file = write(tmp_path, 'name = "one"\nshell = "echo x >> ran"')
+    asked = (("run", file, "--id", "over-1"), ("run", file, "--id", "over-1"), ("resume", "over-1"))
+    for words in asked:
+        ran = shell.call("flow", *words, "--here")
+        assert ran.code == 0
+        assert ran.out.splitlines()[-1].split()[:2] == ["over-1", "completed"]
+    assert (tmp_path / "ran").read_text() == "x\n"
+    failing = write(tmp_path, 'name = "one"\nshell = "exit 3"\non_failure = "abort"', name="g.toml")
+    for words in (("run", failing, "--id", "over-2"), ("resume", "over-2")):
+        assert shell.call("flow", *words, "--here").code == 1
+
+
 def test_a_second_ctrl_c_does_not_wait_for_a_program_that_will_not_end(project: Path, shell: Shell) -> None:
     deaf = "trap '' TERM INT; echo $$ > up; read -r word < down"
     file = write(project, f'name = "deaf"\nshell = "{deaf}"\ngrace = "10m"')

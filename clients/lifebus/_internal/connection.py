@@ -78,10 +78,12 @@ class Connection:
         *,
         timeout: float,  # noqa: ASYNC109  a deadline is part of every request
         watch: bool = False,
+        lasting: bool = False,
     ) -> T:
         """Return the answer to one request.
 
         With `watch` it ends within a second once no broker runs, as does what takes long in any case.
+        What is `lasting` also ends when another broker has taken the place of the one that was asked.
 
         Raises:
             DeadlineExceeded: no answer within `timeout` seconds; what became of the request is unknown.
@@ -90,7 +92,10 @@ class Connection:
             TransportError: the broker ended before it answered what is watched or takes long.
             LifebusError: the broker refused, or is another user's (`foreign_broker`).
         """
-        return decode_answer(await self.ask_encoded(verb, encode_msgpack(body), timeout=timeout, watch=watch), answer)
+        encoded = encode_msgpack(body)
+        return decode_answer(
+            await self.ask_encoded(verb, encoded, timeout=timeout, watch=watch, lasting=lasting), answer
+        )
 
     async def ask_encoded(
         self,
@@ -99,13 +104,14 @@ class Connection:
         *,
         timeout: float,  # noqa: ASYNC109  as `ask`
         watch: bool = False,
+        lasting: bool = False,
     ) -> bytes:
         """Return the answer to one request as it came, both sides being MessagePack.
 
         Raises:
             LifebusError: as `ask`.
         """
-        future, takes_long = self.post(verb, body), _takes_long(verb)
+        future, takes_long = self.post(verb, body), lasting or _takes_long(verb)
         try:
             with anyio.fail_after(timeout):
                 if not (watch or takes_long):

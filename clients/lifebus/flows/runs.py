@@ -112,7 +112,7 @@ class Flows:
             left_ms = max(0, min(MAX_WAIT_MS, round((end - time.monotonic()) * 1000)))
             body = FlowWait(run_id=run_id, after_number=after, wait_ms=left_ms)
             timeout = self._timeout + left_ms / 1000
-            run = await self._connection.ask("flow_wait", body, RunInfo, timeout=timeout, watch=True)
+            run = await self._connection.ask("flow_wait", body, RunInfo, timeout=timeout, lasting=True)
             if run.number > after or run.status.is_over or time.monotonic() >= end:
                 return run
 

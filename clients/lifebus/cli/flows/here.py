@@ -46,8 +46,10 @@ def resume_here(name: str | None, connection: ConnectionOptions) -> ExitCode:
         run_id = await find_run(bus, name)
         found = await bus.flows.show(run_id)
         with closing(await _lock(bus, found.definition.root, run_id)):
-            printer = RunPrinter(found.definition, json=connection.json, seen=found.run)
-            return await _execute(bus, found.run, _owner(), printer)
+            seen = None if found.run.status.is_over else found.run
+            return await _execute(
+                bus, found.run, _owner(), RunPrinter(found.definition, json=connection.json, seen=seen)
+            )
 
     return on_bus(connection, work, lasting=True)
 
@@ -74,7 +76,12 @@ def _owner() -> str:
 
 
 async def _execute(bus: "Bus", begun: RunInfo, owner: str, printer: RunPrinter) -> ExitCode:
-    """Run a run that is ours to its end, or until Ctrl-C or SIGTERM."""
+    """Run a run that is ours to its end, or until Ctrl-C or SIGTERM; of one that is over it is told how it ended."""
+    if begun.status.is_over:
+        printer.announce(begun, "it is over")
+        printer.show(begun)
+        printer.end(begun)
+        return exit_of(begun)
     import anyio  # noqa: PLC0415
 
     from lifebus_supervisor.runtime.composing import wall_clocks  # noqa: PLC0415

@@ -1,0 +1,45 @@
+"""Whoever waits for a change of a run is told when its broker is another one, however quickly that came."""
+
+import asyncio
+
+import anyio
+import pytest
+
+import lifebus
+from lifebus_contract import TransportError
+from lifebus_contract.runs import RunInfo, RunStatus
+from support.broker_process import broker_process
+from support.flows import flow, step
+from support.patience import PATIENCE_S
+from support.running import short_directory
+
+TOLD_S = 12.0
+"""Half of the 25 s for which an answer is waited for; one that is gone never answers."""
+
+
+async def until_waiting(bus: lifebus.Bus, run: RunInfo) -> RunInfo:
+    with anyio.fail_after(PATIENCE_S):
+        while run.status is not RunStatus.WAITING:
+            run = await bus.flows.wait(run.run_id, run.number)
+    return run
+
+
+async def wait_in_vain(bus: lifebus.Bus, run: RunInfo) -> None:
+    with anyio.move_on_after(TOLD_S) as scope, pytest.raises(TransportError):
+        await bus.flows.wait(run.run_id, run.number)
+    assert not scope.cancelled_caught
+
+
+async def test_a_broker_that_was_killed_and_is_back_at_once_ends_a_wait() -> None:
+    with short_directory() as directory:
+        (directory / "project").mkdir()
+        blocked = flow(directory / "project", step("blocked", command=("/bin/sh", "-c", "exit 2")))
+        async with broker_process(directory) as first, lifebus.connect("test", runtime_dir=first.runtime_dir) as bus:
+            run = await until_waiting(bus, await bus.flows.submit(blocked, run_id="blocked-1"))
+            waiting = asyncio.create_task(wait_in_vain(bus, run))
+            await asyncio.sleep(0)  # it has sent its request
+            await bus.flows.show(run.run_id)  # answered by the same broker
+            await first.kill()
+            async with broker_process(directory):
+                await waiting
+                assert (await until_waiting(bus, await bus.flows.wait(run.run_id))).interruptions == 1
