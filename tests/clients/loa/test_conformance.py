@@ -77,6 +77,19 @@ async def test_a_program_that_speaks_no_protocol_fails_the_first_check_and_nothi
     assert {finding.verdict for finding in others} == {CheckVerdict.NOT_JUDGED}
 
 
+async def test_a_runtime_that_says_it_wrote_and_did_not_fails_that_check_and_the_others_are_judged() -> None:
+    program = """import json, sys
+for line in sys.stdin:
+    request = json.loads(line)
+    result = {"name": "idle", "version": "1", "contract": "1.0.0", "capabilities": []}
+    print(json.dumps({"id": request["id"], "result": result if request["method"] == "initialize" else {}}), flush=True)
+"""
+    found = {one.check: one for one in await examine([sys.executable, "-c", program], only=("files.write", "files.list"))}
+    assert found["files.write"].verdict is CheckVerdict.FAILED
+    assert "not what was written" in found["files.write"].evidence
+    assert found["files.list"].verdict is CheckVerdict.FAILED
+
+
 async def test_a_program_that_is_not_there_is_said_to_be_so() -> None:
     first, *_ = await examine(["/no/such/program"], only=("codes.success",))
     assert first.evidence == "`/no/such/program` cannot be started: No such file or directory"
