@@ -107,7 +107,9 @@ def outcome_text(outcome: Outcome, label: str | None = None) -> str:
         what = _signal_name(outcome.signal)
     else:
         what = _OUTCOMES[outcome.kind]
-    return what + (f" ({label})" if label else "") + (f": {outcome.detail}" if outcome.detail else "")
+    # Of a signal the detail is often its name alone.
+    detail = "" if outcome.detail in {None, "", what} else f": {outcome.detail}"
+    return what + (f" ({label})" if label else "") + detail
 
 
 def _signal_name(number: int | None) -> str:

@@ -46,6 +46,13 @@ def one_try(number: int, retry: int, *, outcome: Outcome | None = None, verdict:
     )
 
 
+def test_the_name_of_a_signal_is_said_once() -> None:
+    by_name = Outcome(kind=OutcomeKind.SIGNALLED, signal=15, detail="SIGTERM")
+    by_code = Outcome(kind=OutcomeKind.SIGNALLED, signal=15, code=143, detail="code 143 of a shell")
+    assert outcome_text(by_name) == "SIGTERM"
+    assert outcome_text(by_code) == "SIGTERM: code 143 of a shell"
+
+
 def test_a_step_is_told_from_its_first_try_to_its_end() -> None:
     running = with_step(BEGUN, status=StepStatus.RUNNING, tries=(one_try(1, 0),))
     failed = one_try(1, 0, outcome=FAILED, verdict=StepVerdict.RETRY)

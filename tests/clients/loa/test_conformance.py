@@ -84,7 +84,9 @@ for line in sys.stdin:
     result = {"name": "idle", "version": "1", "contract": "1.0.0", "capabilities": []}
     print(json.dumps({"id": request["id"], "result": result if request["method"] == "initialize" else {}}), flush=True)
 """
-    found = {one.check: one for one in await examine([sys.executable, "-c", program], only=("files.write", "files.list"))}
+    found = {
+        one.check: one for one in await examine([sys.executable, "-c", program], only=("files.write", "files.list"))
+    }
     assert found["files.write"].verdict is CheckVerdict.FAILED
     assert "not what was written" in found["files.write"].evidence
     assert found["files.list"].verdict is CheckVerdict.FAILED

@@ -59,6 +59,8 @@ def test_what_helps_stays(text: str) -> None:
 
 
 def test_secrets_that_were_passed_go_by_their_value() -> None:
+    # The directory of a shell has a name like that, and is none.
+    assert secrets_in({"PWD": "/home/me/project", "OLDPWD": "/home/me", "DB_PWD": "hunter2"}) == ["hunter2"]
     secrets = secrets_in({"MY_API_KEY": SECRET, "DB_PASSWORD": "other-secret", "PATH": "/bin", "EMPTY_TOKEN": ""})
     assert secrets == [SECRET, "other-secret"]
     assert redact(f"at /bin: {SECRET}/other-secret", secrets) == "at /bin: [redacted]/[redacted]"

@@ -20,6 +20,7 @@ _WORDS: Final = (
 )
 _VALUE: Final = r"(?:\"[^\"\n]{0,4096}\"?|'[^'\n]{0,4096}'?|[^\s,;\"']+)"
 _SECRET_NAME: Final = re.compile(_WORDS, re.IGNORECASE)
+_DIRECTORIES: Final = frozenset({"PWD", "OLDPWD"})
 _STEERING: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)", re.DOTALL)
 _IN_A_ROW: Final = re.compile(rf"(?:{re.escape(_HIDDEN)}\s?){{2,}}")
 _PATTERNS: Final = (
@@ -64,7 +65,8 @@ class StderrTail:
 
 def secrets_in(environment: Mapping[str, str]) -> list[str]:
     """Return the values of variables whose names are those of secrets."""
-    return [value for name, value in environment.items() if value and _SECRET_NAME.search(name)]
+    # A shell's PWD is a directory and no password; hidden, every path beneath it would be.
+    return [value for name, value in environment.items() if value and name not in _DIRECTORIES and names_secret(name)]
 
 
 def redact(text: str, secrets: Iterable[str] = (), bodies: Iterable[str] = ()) -> str:

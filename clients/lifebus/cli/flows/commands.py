@@ -114,15 +114,17 @@ def _step_row(step: StepInfo, definition: "StepDefinition | None") -> tuple[str,
     status = step.status.value.replace("_", " ")
     if newest is None:
         return step.step_id, status, "-", "-", "-"
-    took = sum((one.ended_at_ms or one.started_at_ms) - one.started_at_ms for one in step.tries)
+    ended = [max(0, one.ended_at_ms - one.started_at_ms) for one in step.tries if one.ended_at_ms is not None]
+    took = duration_text(sum(ended)) if ended else "-"
     last = try_text(newest, definition) if newest.outcome is None else end_text(step, newest, definition)
-    return step.step_id, status, str(newest.number), duration_text(max(0, took)), last
+    return step.step_id, status, str(newest.number), took, last
 
 
 def _cost_text(found: RunInfo) -> str:
     if not found.cost_micros and not found.unpriced_calls:
         return ""
-    unpriced = f", and {found.unpriced_calls} calls without a price" if found.unpriced_calls else ""
+    calls = "1 call" if found.unpriced_calls == 1 else f"{found.unpriced_calls} calls"
+    unpriced = f", and {calls} without a price" if found.unpriced_calls else ""
     return f"${found.cost_micros / 1_000_000:.4f}{unpriced}"
 
 

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from lifebus.cli.exit_codes import ExitCode, UsageError
+from lifebus_contract import InvalidRequest
 from lifebus_contract.runs import RunStatus
 
 if TYPE_CHECKING:
@@ -46,12 +47,13 @@ async def find_run(bus: "Bus", word: str | None) -> str:
     Of several runs of a flow the newest is meant.
 
     Raises:
-        UsageError: there is none, or the beginning is that of several.
+        InvalidRequest: there is none (`no_run`).
+        UsageError: the beginning is that of several.
     """
     runs = await bus.flows.list()
     if word is None:
         if not runs:
-            raise UsageError("there are no runs; `lifebus flow run FILE` begins one")
+            raise InvalidRequest("there are no runs yet; `lifebus flow run FILE` begins one", code="no_run")
         return runs[0].run_id
     exact = [one.run_id for one in runs if one.run_id == word] or [one.run_id for one in runs if one.name == word]
     if exact:
@@ -61,7 +63,7 @@ async def find_run(bus: "Bus", word: str | None) -> str:
         return near[0]
     if near:
         raise UsageError(f"`{word[:64]}` is the beginning of several runs: {', '.join(near[:8])}")
-    raise UsageError(f"there is no run `{word[:64]}`; `lifebus flow ls` lists them")
+    raise InvalidRequest(f"there is no run `{word[:64]}`", code="no_run")
 
 
 def person() -> str:

@@ -49,8 +49,10 @@ async def open_questions(bus: "Bus", run: "RunInfo") -> "list[QuestionInfo]":
 def put_question(info: "QuestionInfo") -> None:
     """Write a question, why it is asked, what may help, and how it is answered."""
     question = info.question
+    about = question.step_id or question.run_id or ""
+    name = "" if about in question.title else f"{paint(clean(about), 'bold')} "
     put("")
-    put(f"{paint(clean(question.step_id or question.run_id or ''), 'bold')} {paint(clean(question.title), 'yellow')}")
+    put(f"{name}{paint(clean(question.title), 'yellow')}")
     for line in question.reason.splitlines():
         put(f"  {clean(line)}")
     for action in question.suggested_actions:

@@ -238,6 +238,9 @@ def next_steps(run: "RunInfo") -> list[str]:
             f"`lifebus flow logs {run.run_id} {failed[0]} --stderr` shows what it wrote",
             f"`lifebus flow retry {run.run_id} {failed[0]}` tries it again",
         ]
+    if run.status is RunStatus.WAITING:
+        asking = [one.step_id for one in run.steps if one.status is StepStatus.ASKING and one.tries]
+        return [f"`lifebus flow logs {run.run_id} {one} --stderr` shows what it wrote" for one in asking]
     if run.status is RunStatus.INTERRUPTED:
         return [f"`lifebus flow resume {run.run_id}` goes on"]
     return []

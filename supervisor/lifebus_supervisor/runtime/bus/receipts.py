@@ -22,14 +22,13 @@ from lifebus_contract import (
     PlacementClass,
     RequirementLevel,
     RetryClass,
-    encode_json,
 )
 from lifebus_contract.fields import FactValue
 from lifebus_contract.flows import OutcomeKind, StepVerdict
 from lifebus_contract.ids import EVENT, INVOCATION, PAYLOAD
 from lifebus_contract.runs import ContextSignals
 from lifebus_supervisor.runtime.bus.manifest import ADAPTER_ID, ADAPTER_VERSION, MODE
-from lifebus_supervisor.runtime.limits.signals import CONTEXT
+from lifebus_supervisor.runtime.limits.signals import CONTEXT, signals_json
 from lifebus_supervisor.runtime.run_names import frame_id
 from lifebus_supervisor.runtime.run_records import (
     AbortRequested,
@@ -102,7 +101,7 @@ class _Maker:
 
     def signals(self, signals: ContextSignals) -> PayloadEnvelope:
         """Return the signals of a try as a payload that only a receipt takes."""
-        body = encode_json(signals).decode()
+        body = signals_json(signals)
         return PayloadEnvelope(
             schema_version=CONTRACT_VERSION,
             payload_id=f"{PAYLOAD}{self._state.run_id}.{self._state.number}",

@@ -123,7 +123,10 @@ def _used(grant: Grant, use: BudgetUse, resource: str) -> int:
 def _said(resource: str, used: int, limit: int) -> str:
     share = f"({used * _PERCENT // limit} %)" if limit else ""
     if resource == COST:
-        return f"{used / 1_000_000:.2f} of {limit / 1_000_000:.2f} US dollars are spent {share}"
+        places = 2 if limit >= 1_000_000 else 4
+        return f"{used / 1_000_000:.{places}f} of {limit / 1_000_000:.{places}f} US dollars are spent {share}"
     if resource == TIME:
-        return f"{used / 1_000:.0f} of {limit / 1_000:.0f} s are over {share}"
+        # Of a short time a rounded share would be all of it.
+        places = 0 if limit >= 100_000 else 2
+        return f"{used / 1_000:.{places}f} of {limit / 1_000:.{places}f} s are over {share}"
     return f"{used:,} of {limit:,} tokens are used {share}"

@@ -6,6 +6,9 @@ try, of a budget for the run.  Retries are counted, and are no resource: nothing
 
 from collections.abc import Iterable
 
+import msgspec
+from msgspec import structs
+
 from lifebus_contract.runs import ContextSignals, StepStatus
 from lifebus_supervisor.runtime.limits.budget import TIME as BUDGET_TIME
 from lifebus_supervisor.runtime.limits.budget import is_near, left_of, near_from, near_limits
@@ -52,6 +55,11 @@ def signals_of(state: RunState, step_id: str, now_ms: int, measured: ContextUse 
         near=near,
         sources=sources,
     )
+
+
+def signals_json(signals: ContextSignals) -> str:
+    """Return signals as JSON with every field: a script that reads them knows no usual values."""
+    return msgspec.json.encode(structs.asdict(signals)).decode()
 
 
 def near_now(state: RunState, now_ms: int) -> tuple[str, ...]:

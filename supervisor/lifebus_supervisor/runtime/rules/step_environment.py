@@ -4,9 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
-import msgspec
-
-from lifebus_supervisor.runtime.limits.signals import signals_of
+from lifebus_supervisor.runtime.limits.signals import signals_json, signals_of
 from lifebus_supervisor.runtime.run_state import RunState
 
 ALWAYS: Final = ("PATH", "HOME", "LANG", "LC_*", "TZ", "TMPDIR", "USER", "LOGNAME", "SHELL")
@@ -55,7 +53,7 @@ def _signals(state: RunState, step_id: str) -> dict[str, str]:
     }
     said = {name: str(value) for name, value in numbers.items() if value is not None}
     is_near = str(signals.is_approaching_limit).lower()
-    return {**said, "IS_APPROACHING_LIMIT": is_near, "SIGNALS": msgspec.json.encode(signals).decode()}
+    return {**said, "IS_APPROACHING_LIMIT": is_near, "SIGNALS": signals_json(signals)}
 
 
 def _fits(name: str, pattern: str) -> bool:

@@ -372,4 +372,7 @@ async def test_a_try_is_told_what_is_left_for_it(tmp_path: Path) -> None:
     assert told["LIFEBUS_FLOW_IS_APPROACHING_LIMIT"] == "false"
     assert "LIFEBUS_FLOW_CONTEXT_TOKENS_USED" not in told
     assert (signals["time_remaining_ms"], signals["sources"]["time_remaining_ms"]) == (50_000, "flow: budget.time_ms")
+    # Every field of the contract, also where it has its usual value: a script asks for it by name.
+    assert (signals["retry_count"], signals["max_retries"], signals["is_approaching_limit"]) == (0, 3, False)
+    assert (signals["context_tokens_available"], signals["context_tokens_used"], signals["near"]) == (5_000, None, [])
     assert [one.payload_kind for one in payloads] == ["flow.signals"]
