@@ -123,10 +123,13 @@ def _used(grant: Grant, use: BudgetUse, resource: str) -> int:
 def _said(resource: str, used: int, limit: int) -> str:
     share = f"({used * _PERCENT // limit} %)" if limit else ""
     if resource == COST:
-        places = 2 if limit >= 1_000_000 else 4
-        return f"{used / 1_000_000:.{places}f} of {limit / 1_000_000:.{places}f} US dollars are spent {share}"
+        return f"{_amounts(used, limit, 1_000_000)} US dollars are spent {share}"
     if resource == TIME:
-        # Of a short time a rounded share would be all of it.
-        places = 0 if limit >= 100_000 else 2
-        return f"{used / 1_000:.{places}f} of {limit / 1_000:.{places}f} s are over {share}"
+        return f"{_amounts(used, limit, 1_000)} s are over {share}"
     return f"{used:,} of {limit:,} tokens are used {share}"
+
+
+def _amounts(used: int, limit: int, unit: int) -> str:
+    """Return how much of a limit is used; rounded to whole units, a share of a small one would look like all of it."""
+    places = 2 if limit >= unit else 4
+    return f"{used / unit:.{places}f} of {limit / unit:.{places}f}"
