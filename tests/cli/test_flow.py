@@ -140,9 +140,9 @@ def test_a_person_is_asked_and_the_answer_steers_the_run(tmp_path: Path, shell: 
     for shown in (ran.out, shell.call("flow", "show", "asked-1").out, shell.call("inbox", "show", question).out):
         assert f"  lifebus inbox answer {question} retry\n" in shown
         assert "LEVEL: text, one of" in shown
-    shown = shell.call("flow", "show", "asked-1")
-    assert [line for line in shown.out.splitlines() if "cannot go on" in line] == ["`audit` of f cannot go on"]
-    assert "`lifebus flow logs asked-1 audit --stderr` shows what it wrote" in shown.err
+    standing = shell.call("flow", "show", "asked-1")
+    assert [line for line in standing.out.splitlines() if "cannot go on" in line] == ["`audit` of f cannot go on"]
+    assert "`lifebus flow logs asked-1 audit --stderr` shows what it wrote" in standing.err
     asked = shell.call("flow", "show", "asked-1", "--json").json["questions"]
     assert [one["question"]["question_id"] for one in asked] == [question]
     assert shell.call("inbox", "answer", question, "modify", "--set", "LEVEL=lax").code == 0
@@ -167,7 +167,7 @@ def test_a_budget_that_is_nearly_used_up_is_asked_about_while_the_phase_runs(pro
         shown = shell.call("flow", "show", "budget-1").out
         assert question in shown
         # Rounded, what is used is less than the limit that it is near.
-        used, limit, share = re.search(r"([\d.]+) of ([\d.]+) s are over \((\d+) %\)", shown).groups()
+        ((used, limit, share),) = re.findall(r"([\d.]+) of ([\d.]+) s are over \((\d+) %\)", shown)
         assert float(used) / float(limit) == pytest.approx(int(share) / 100, abs=0.05)
         signals = shell.call("flow", "signals", "budget-1").json
         assert (signals["is_approaching_limit"], signals["near"]) == (True, ["budget.time"])
