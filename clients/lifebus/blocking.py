@@ -11,22 +11,22 @@ The work is done on an event loop in a thread of its own, which ends with the `w
 """
 
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar, cast, overload
+from typing import Final, Generic, TypeVar, cast, overload
 
 import anyio
 import anyio.to_thread
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
+from lifebus._internal.blocking_checkpoints import BlockingCheckpoints
+from lifebus._internal.blocking_flows import BlockingFlows
 from lifebus._internal.blocking_inbox import BlockingInbox
 from lifebus._internal.thread_views import SignalsSince
 from lifebus._internal.view import Gap, Position
-from lifebus.checkpoints.kinds import CheckpointKind
-from lifebus.checkpoints.reporting import SavedCheckpoint
 from lifebus.client import Bus, Emitted, TickResult
 from lifebus.client import connect as connect_async
 from lifebus.consumer import Deliveries, Delivery
@@ -55,7 +55,9 @@ from lifebus_transports.workspace.workspace import WorkspaceFiles as BlockingWor
 
 __all__ = [
     "BlockingBus",
+    "BlockingCheckpoints",
     "BlockingDeliveries",
+    "BlockingFlows",
     "BlockingInbox",
     "BlockingSignals",
     "BlockingSubscription",
@@ -172,11 +174,14 @@ class BlockingSignals(_Blocking[SignalReceived | Gap]):
 class BlockingBus:
     """`lifebus.client.Bus` with calls that return when they are done; the methods and errors are the same.
 
-    `inbox` has the questions to people.
+    `inbox` has the questions to people, `flows` begins runs of flows and steers them,
+    `checkpoints` keeps those of clients.
     """
 
     def __init__(self, portal: BlockingPortal, bus: Bus) -> None:
         self.inbox = BlockingInbox(portal, bus.inbox)
+        self.flows = BlockingFlows(portal, bus.flows)
+        self.checkpoints = BlockingCheckpoints(portal, bus.checkpoints)
         self._portal = portal
         self._bus = bus
 
@@ -332,23 +337,6 @@ class BlockingBus:
             LifebusError: the ledger is not kept, or the broker has not read it yet.
         """
         return self._portal.call(self._bus.saves.resume)
-
-    def save_checkpoint(
-        self,
-        document: bytes | str | Mapping[str, Any],
-        *,
-        kind: CheckpointKind,
-        root: Path | str = ".",
-        session: tuple[str, str] | None = None,
-    ) -> SavedCheckpoint:
-        """Save a checkpoint, and record its digest; see `lifebus.checkpoints.project` to find it again.
-
-        Raises:
-            InvalidRequest: it breaks its schema, or a file is not as it says.
-            LifebusError: it cannot be stored.
-        """
-        save = self._bus.checkpoints.save
-        return self._portal.call(partial(save, document, kind=kind, root=root, session=session))
 
     def sessions(self, session: tuple[str, str] | None = None) -> list[SessionHead]:
         """Return what the ledger knows of all sessions, or of one."""

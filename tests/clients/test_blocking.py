@@ -1,6 +1,7 @@
 """The blocking facade: the same bus for scripts without an event loop."""
 
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -19,8 +20,10 @@ from lifebus_contract import (
     Receipt,
     ReceiptStatus,
     RequirementLevel,
+    StateConflict,
     TransportError,
 )
+from lifebus_contract.runs import CostRecord, RunStatus, StepStatus
 from lifebus_transports.messages.reads import Backfill
 from support.clients.checkpoints import document
 from support.command_line import Shell, broker_up
@@ -58,12 +61,18 @@ def test_a_script_saves_a_checkpoint_and_its_digest_is_on_record(monkeypatch: py
         shell = Shell(directory)
         monkeypatch.setenv("LIFEBUS_STATE_DIR", str(directory / "state"))
         with broker_up(shell), lifebus.blocking.connect("script", runtime_dir=directory / "run") as bus:
-            saved = bus.save_checkpoint(document(), kind=LOA_CHECKPOINT, root=directory, session=("codex", "s"))
+            saved = bus.checkpoints.save(document(), kind=LOA_CHECKPOINT, root=directory, session=("codex", "s"))
             assert (saved.is_new, saved.fault) == (True, None)
             receipts = [one for one in bus.receipts(since="start", until_head=True) if isinstance(one, Receipt)]
             assert [one.payload_receipts[0].payload_id for one in receipts] == [saved.info.checkpoint_id]
             with pytest.raises(InvalidRequest, match="version"):
-                bus.save_checkpoint(document(version=2), kind=LOA_CHECKPOINT, root=directory)
+                bus.checkpoints.save(document(version=2), kind=LOA_CHECKPOINT, root=directory)
+            found = bus.checkpoints.get(saved.info.name, kind=LOA_CHECKPOINT, root=directory)
+            assert found is not None
+            assert found.info == saved.info
+            assert bus.checkpoints.ls(kind=LOA_CHECKPOINT, root=directory) == [saved.info]
+            assert bus.checkpoints.verify(found, kind=LOA_CHECKPOINT, root=directory) == ()
+            assert bus.checkpoints.get("nothing", kind=LOA_CHECKPOINT, root=directory) is None
 
 
 def test_a_script_saves_and_sees_what_is_open() -> None:
@@ -93,6 +102,33 @@ def test_a_script_asks_people_and_waits_for_their_answers() -> None:
             assert (answered.answer.responder, answered.answer.modifications) == ("bob", {"depth": 2})
             assert bus.inbox.withdraw("q_2").withdrawn_at_ms is not None
             assert (bus.inbox.questions(), len(bus.inbox.questions(open_only=False))) == ([], 2)
+
+
+def test_a_script_runs_a_flow_and_answers_what_it_asks(tmp_path: Path) -> None:
+    file = tmp_path / "f.toml"
+    file.write_text(
+        '[[phases]]\nname = "one"\nshell = "echo one; exit 2"\n[[phases]]\nname = "two"\nshell = "echo 2 > out"\n'
+    )
+    with (
+        short_directory() as directory,
+        broker_up(Shell(directory)),
+        lifebus.blocking.connect("script", runtime_dir=directory / "run") as bus,
+    ):
+        run = bus.flows.submit(file, run_id="r-1")
+        for run in bus.flows.follow("r-1"):
+            for question_id in {step.question_id for step in run.steps if step.question_id}:
+                bus.inbox.answer(question_id, "proceed")
+        assert (run.status, (tmp_path / "out").read_text()) == (RunStatus.COMPLETED, "2\n")
+        assert bus.flows.logs("r-1", "one").text == "one\n"
+        assert [one.run_id for one in bus.flows.list("completed")] == ["r-1"]
+        assert bus.flows.show("r-1").run.steps[0].status is StepStatus.SKIPPED
+        assert bus.flows.signals("r-1", "two").max_retries == 3
+        bus.flows.cost(CostRecord(run_id="r-1", step_id="one", key="k", input_tokens=5, cost_micros=7))
+        assert bus.flows.costs("r-1").cost_micros == 7
+        assert len(bus.flows.events("r-1")) > 4
+        for call in (bus.flows.abort, bus.flows.resume):
+            with pytest.raises(StateConflict, match="completed"):
+                call("r-1")
 
 
 def test_a_script_follows_signals() -> None:
