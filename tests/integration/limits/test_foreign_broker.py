@@ -107,7 +107,7 @@ async def test_a_peer_on_stdio_is_refused_and_nothing_is_passed_on(place: Place,
 @pytest.mark.parametrize("place", [directory_of_another, socket_of_another], ids=lambda place: place.__name__)
 def test_an_observer_passes_nothing_on_and_leaves_the_end_to_the_next_broker(place: Place, base: Path) -> None:
     runtime_dir = place(base)
-    box = ProxyBox(base, extra={"LIFEBUS_RUNTIME_DIR": str(runtime_dir)})
+    box = ProxyBox(base, patient=False, extra={"LIFEBUS_RUNTIME_DIR": str(runtime_dir)})
     with forged_broker(runtime_dir) as forged:
         assert box.run(CAT, b'{"method":"thread/started","params":{"thread":{"id":"t1"}}}\n')[0] == 0
         eventually(lambda: box.final_calls() != [])

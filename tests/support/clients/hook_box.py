@@ -51,6 +51,7 @@ class HookBox:
 
     base: Path
     extra: dict[str, str] = field(default_factory=dict[str, str])
+    command: tuple[str, ...] = COMMAND
 
     @property
     def runtime(self) -> Path:
@@ -71,7 +72,7 @@ class HookBox:
 
     def start(self, *arguments: str, **options: Any) -> "subprocess.Popen[bytes]":
         pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-        return subprocess.Popen([*COMMAND, *arguments], **{"env": self.env, **pipes, **options})
+        return subprocess.Popen([*self.command, *arguments], **{"env": self.env, **pipes, **options})
 
     def run(self, stdin: bytes = b"{}", *arguments: str, **options: Any) -> HookRun:
         """Run the hook to its end; the default call is a session start of codex."""

@@ -18,11 +18,13 @@ import psutil
 from lifebus.proxy.shared_memory import REPORTED
 from lifebus_transports.framing.hook_frames import CallMessage
 from lifebus_transports.hooks.spool import split_records
+from support.paths import SUPPORT
 from support.patience import PATIENCE_S
 from support.running import short_directory
 
 _CLOCK_S = 5.0
 """How far the kernel's word on when a process began may be from the clock."""
+_PATIENT = SUPPORT / "clients/patient_observer"
 CAT = ("cat",)
 _BLIND = "import sys; sys.executable = '/bin/true'; from lifebus.cli import main; main()"
 """The command, except that what it starts as its observer ends at once: half a second less for each test."""
@@ -35,11 +37,16 @@ def python(program: str) -> tuple[str, ...]:
 
 @dataclass
 class ProxyBox:
-    """Runtime and state directory of one test, without a broker unless the test starts one."""
+    """Runtime and state directory of one test, without a broker unless the test starts one.
+
+    A `patient` observer gives a broker that is there as much time for the end as a test has: on a busy machine the
+    usual second is too short, and what matters mostly is what is told.
+    """
 
     base: Path
     kind: str = "tee"
     blind: bool = False
+    patient: bool = True
     extra: dict[str, str] = field(default_factory=dict[str, str])
     began: float = field(default_factory=lambda: time.time() - _CLOCK_S)
 
@@ -48,12 +55,16 @@ class ProxyBox:
         return {
             "PATH": os.defpath,
             "HOME": str(self.base),
-            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+            "PYTHONPATH": self.python_path(*os.environ.get("PYTHONPATH", "").split(os.pathsep)),
             "PYTHONWARNINGS": "error",
             "LIFEBUS_RUNTIME_DIR": str(self.base / "run"),
             "LIFEBUS_STATE_DIR": str(self.base / "state"),
             **self.extra,
         }
+
+    def python_path(self, *places: str) -> str:
+        """The places where the programs of this box find their modules."""
+        return os.pathsep.join([*([str(_PATIENT)] if self.patient else []), *filter(None, places)])
 
     def words(self, command: tuple[str, ...], *options: str) -> list[str]:
         """The command line of a proxy in front of a command."""
@@ -117,8 +128,9 @@ class ProxyBox:
 
 @contextmanager
 def proxy_box(kind: str = "tee", *, blind: bool = False) -> Iterator[ProxyBox]:
+    """A box without a broker: whose observer waits for one would wait in vain."""
     with short_directory() as base:
-        box = ProxyBox(base, kind, blind)
+        box = ProxyBox(base, kind, blind, patient=False)
         yield box
         if not blind:
             eventually(lambda: not box.processes())  # an observer still writes into the directory
