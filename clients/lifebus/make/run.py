@@ -29,10 +29,17 @@ def main(arguments: Sequence[str] | None = None, out: TextIO = sys.stdout, error
     given = parser.parse_args(arguments)
     file = Path(given.file).resolve()
     try:
-        flow = make_flow(read_targets(file.read_text()), given.goal, str(file.parent), jobs=given.jobs)
+        folder = file.parent
+        flow = make_flow(
+            read_targets(file.read_text()),
+            given.goal,
+            str(folder),
+            jobs=given.jobs,
+            is_file=lambda name: (folder / name).exists(),
+        )
         return anyio.run(make, flow, out)
     except (LifebusError, OSError) as fault:
-        errors.write(f"make: {fault}\n")
+        errors.write(f"make: {fault.detail if isinstance(fault, LifebusError) else fault}\n")
         return FAILED
 
 

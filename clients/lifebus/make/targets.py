@@ -5,7 +5,7 @@ The file is the plain part of a makefile: targets, what they need, and lines for
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -54,17 +54,26 @@ def read_targets(text: str) -> dict[str, MakeTarget]:
     return found
 
 
-def make_flow(targets: Mapping[str, MakeTarget], goal: str | None, root: str, *, jobs: int = 1) -> FlowDefinition:
+def make_flow(
+    targets: Mapping[str, MakeTarget],
+    goal: str | None,
+    root: str,
+    *,
+    jobs: int = 1,
+    is_file: Callable[[str], bool] = lambda _: False,
+) -> FlowDefinition:
     """Return the flow that makes a goal, which is the first target where none is named.
 
+    `is_file` says what is there without being made.
+
     Raises:
-        InvalidRequest: there is no such target, or something needed is no target.
+        InvalidRequest: there is no such target, or something needed is neither a target nor a file.
     """
     if not targets:
         raise InvalidRequest("there are no targets", code="against_contract")
     wanted = goal or next(iter(targets))
-    needed = _needed(targets, wanted)
-    steps = tuple(_step(target) for name, target in targets.items() if name in needed)
+    needed = _needed(targets, wanted, is_file)
+    steps = tuple(_step(target, needed) for name, target in targets.items() if name in needed)
     try:
         return FlowDefinition(
             name=f"make {wanted}", client_id=CLIENT_ID, root=root, steps=steps, codes=CODES, max_parallel=jobs
@@ -95,12 +104,15 @@ def _for_shell(line: str) -> str:
     return f"{{ {bare}; }} || :" if "-" in marks else bare.replace("$$", "$")
 
 
-def _needed(targets: Mapping[str, MakeTarget], goal: str) -> set[str]:
+def _needed(targets: Mapping[str, MakeTarget], goal: str, is_file: Callable[[str], bool]) -> set[str]:
+    """Return the targets that a goal needs, itself included."""
     found: set[str] = set()
     left = [(goal, "")]
     while left:
         name, by = left.pop()
         if name not in targets:
+            if by and is_file(name):
+                continue
             detail = (
                 f"`{by[:64]}` needs `{name[:64]}`, which is no target" if by else f"there is no target `{name[:64]}`"
             )
@@ -111,10 +123,10 @@ def _needed(targets: Mapping[str, MakeTarget], goal: str) -> set[str]:
     return found
 
 
-def _step(target: MakeTarget) -> StepDefinition:
+def _step(target: MakeTarget, needed: Container[str]) -> StepDefinition:
     return StepDefinition(
         step_id=target.name,
-        needs=target.needs,
+        needs=tuple(need for need in target.needs if need in needed),
         command=_command(target.lines),
         passing=_PASSED,
         max_retries=0,

@@ -36,6 +36,14 @@ def test_a_goal_has_what_it_needs_and_nothing_else() -> None:
     }
 
 
+def test_a_file_that_is_there_needs_no_target() -> None:
+    targets = read_targets("all: object\nobject: source.c\n\tcc source.c\n")
+    flow = make_flow(targets, None, "/p", is_file=lambda name: name == "source.c")
+    assert {step.step_id: step.needs for step in flow.steps} == {"all": ("object",), "object": ()}
+    with pytest.raises(InvalidRequest, match="there is no target `source"):
+        make_flow(targets, "source.c", "/p", is_file=lambda name: name == "source.c")
+
+
 def test_lines_are_one_script_that_ends_where_one_fails() -> None:
     commands = {step.step_id: step.command for step in make_flow(read_targets(FILE), None, "/p").steps}
     assert commands["program"] == ("/bin/sh", "-ec", "cc -o program object\nstrip program")

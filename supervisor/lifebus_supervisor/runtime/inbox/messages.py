@@ -10,7 +10,7 @@ from string import Template
 from typing import Any, Final, cast
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from lifebus_contract.questions import AnswerAction, Question
 from lifebus_supervisor.runtime.inbox.answers import allowed_actions
@@ -119,13 +119,18 @@ def document_of(message: QuestionMessage, *, sent_at_ms: int, secrets: Iterable[
         "delivery_id": message.delivery_id,
         "sent_at_ms": sent_at_ms,
         "reminder": message.reminder,
-        "question": msgspec.to_builtins(state.question),
-        "answer": None if state.answer is None else msgspec.to_builtins(state.answer),
+        "question": _whole(state.question) | {"modifiable": [_whole(one) for one in state.question.modifiable]},
+        "answer": None if state.answer is None else _whole(state.answer),
         "actions": [one.value for one in allowed_actions(state.question)],
     }
     shown = cast("dict[str, Any]", without_secrets(document, tuple(secrets)))
     # After the rest: a signed link is a secret by its look, and is meant for the reader.
     return shown | {"link": message.link}
+
+
+def _whole(document: Struct) -> dict[str, Any]:
+    """Return a document with every field: who gets it elsewhere knows no usual values."""
+    return cast("dict[str, Any]", msgspec.to_builtins(structs.asdict(document)))
 
 
 def without_secrets(value: Any, secrets: Iterable[str]) -> Any:

@@ -36,6 +36,9 @@ async def test_a_webhook_gets_the_question_signed_and_learns_of_its_end(tmp_path
     assert (first.document["type"], second.document["type"]) == ("question.asked", "question.answered")
     assert first.document["delivery_id"] == first.headers["webhook-id"] != second.headers["webhook-id"]
     asked = first.document["question"]
+    # With its usual values: a receiver elsewhere does not know them.
+    assert asked["kind"] == "escalation"
+    assert {one["kind"] for one in asked["modifiable"]} <= {"text", "integer", "truth", "list"}
     assert (asked["question_id"], asked["context"]) == ("q_1", {"errors": ["timeout"]})
     assert second.document["answer"]["message"] == "done"
 
