@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from lifebus_adapters.adapter import CallerProcess
 from lifebus_broker.ports import Query
 from lifebus_contract import LifecycleEvent
 from lifebus_contract.codec import decode_receipt
@@ -17,6 +18,8 @@ from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_supervisor.runtime.run_engine import Clocks
 from lifebus_supervisor.runtime.run_state import RunState
 from lifebus_supervisor.runtime.run_table import RunTable
+from lifebus_supervisor.supervision.monitor.process import ProcessState
+from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonitor
 from support.flows import ScriptedRunner, until, use_runner
 from support.integration.following import until as until_true
 from support.running import running_bus
@@ -62,6 +65,17 @@ class Scene:
         await self.daemon.inbox.answer(question.question.question_id, said)
         asked = question.question.question_id
         await until(self.runs, self.run_id, lambda info: info.question_id != asked)
+
+    def harness_of_try(self, session: str, number: int, step_id: str = "a") -> SessionMonitor:
+        """Return a session of which a process has the environment of a try, as the harness has that it runs."""
+        told = {"RUN": self.run_id, "STEP": step_id, "TRY": str(number)}
+        environment = {f"LIFEBUS_FLOW_{name}": value for name, value in told.items()}
+        # Returns once the program is in place, so that its environment is there.
+        process = subprocess.Popen(["cat"], stdin=subprocess.PIPE, env=environment)
+        self.processes.append(process)
+        monitor = self.daemon.supervisor.monitors.open(("claude", session))
+        monitor.process = ProcessState(harness=CallerProcess(pid=process.pid, started="then"))
+        return monitor
 
     async def settled(self) -> RunState:
         """Return the state once all that was put in is recorded and every receipt is there."""

@@ -42,9 +42,9 @@ from lifebus_supervisor.jobs.backups import BackupTask, compose_backups
 from lifebus_supervisor.jobs.retention import RetentionTask
 from lifebus_supervisor.jobs.scrubber import Scrubber, compose_scrubber
 from lifebus_supervisor.jobs.state_follower import StateFollowerTask, compose_follower
-from lifebus_supervisor.runtime.composing import compose_runs
+from lifebus_supervisor.runtime.composing import compose_runs, watch_contexts
 from lifebus_supervisor.runtime.inbox.inbox import Inbox
-from lifebus_supervisor.runtime.limits.live_context import context_of_try
+from lifebus_supervisor.runtime.limits.live_context import contexts_of_tries
 from lifebus_supervisor.runtime.run_table import RunTable
 from lifebus_supervisor.supervision.composition import compose_supervisor
 from lifebus_supervisor.supervision.driving import drive
@@ -113,6 +113,8 @@ def compose_core(
     snapshots = SnapshotVerbs(settings, bus, follower)
     corrector = Corrector(bus, time.time)
     inbox = Inbox(ledger.journal, lambda: time.time_ns() // 1_000_000)
+    runs = compose_runs(settings, bus, inbox, tasks, partial(contexts_of_tries, supervisor.monitors))
+    supervisor.after_pass = watch_contexts(runs).look
     # Clients get less than the hook waits, or their answers would arrive at a closed connection.
     hook_budget_s = settings.limits.hook_answer_ms / 1000 * _HOOK_SHARE
     return Core(
@@ -126,7 +128,7 @@ def compose_core(
         observations=ObservationVerbs(signals, AppServerIntake(bus, supervisor, recorder), registry),
         consumers=consumers,
         inbox=inbox,
-        runs=compose_runs(settings, bus, inbox, tasks, partial(context_of_try, supervisor.monitors)),
+        runs=runs,
         snapshots=snapshots,
         retention=_compose_retention(settings, ledger, follower, snapshots, consumers),
         scrubber=compose_scrubber(settings, ledger),

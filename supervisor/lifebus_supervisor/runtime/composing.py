@@ -12,7 +12,8 @@ from lifebus_broker.routing.bus import EventBus
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.runtime.bus.failure_client import FailureClient
 from lifebus_supervisor.runtime.bus.receipt_emitter import ReceiptEmitter
-from lifebus_supervisor.runtime.limits.accounts import MeasureContext, unmeasured
+from lifebus_supervisor.runtime.limits.accounts import MeasureContexts, unmeasured
+from lifebus_supervisor.runtime.limits.context_watch import ContextWatch
 from lifebus_supervisor.runtime.ports import Questions, TryRunner
 from lifebus_supervisor.runtime.recovery import go_on, load_runs
 from lifebus_supervisor.runtime.run_engine import Clocks, RunEngine
@@ -34,13 +35,13 @@ def compose_runs(  # noqa: PLR0917  all that it is made of
     bus: EventBus,
     questions: Questions,
     tasks: TaskGroup,
-    measure_context: MeasureContext = unmeasured,
+    measure_contexts: MeasureContexts = unmeasured,
     clocks: Clocks | None = None,
     runner: TryRunner | None = None,
 ) -> RunTable:
     """Return the table of a bus's runs; nothing of it runs yet.
 
-    `measure_context` says how full the context of a try is by telemetry.
+    `measure_contexts` says how full the contexts of tries are by telemetry.
     """
     engine = RunEngine(
         RunJournal(bus.ledger.journal),
@@ -52,8 +53,13 @@ def compose_runs(  # noqa: PLR0917  all that it is made of
     )
     table = RunTable(engine, settings.state_dir, bus.ids.make)
     table.on_active = FailureClient(bus).need
-    table.measure_context = measure_context
+    table.measure_contexts = measure_contexts
     return table
+
+
+def watch_contexts(table: RunTable) -> ContextWatch:
+    """Return what looks at the contexts of the tries of all runs."""
+    return ContextWatch(table.engine, table.runs, table.measure_contexts)
 
 
 async def recover_runs(table: RunTable) -> None:

@@ -26,7 +26,7 @@ from lifebus_contract.runs import (
     StepStatus,
 )
 from lifebus_supervisor.runtime.active_run import ActiveRun, Input, Make
-from lifebus_supervisor.runtime.limits.accounts import MeasureContext, live_signals, priced, unmeasured
+from lifebus_supervisor.runtime.limits.accounts import MeasureContexts, live_signals, priced, unmeasured
 from lifebus_supervisor.runtime.limits.compaction import refuse_compaction
 from lifebus_supervisor.runtime.limits.recording import counted, logged
 from lifebus_supervisor.runtime.limits.run_log import events_of
@@ -63,7 +63,7 @@ class RunTable:
     def __init__(self, engine: RunEngine, state_dir: Path, make_id: Callable[[str], str]) -> None:
         self.engine = engine
         self.on_active: Callable[[bool], None] = lambda _: None
-        self.measure_context: MeasureContext = unmeasured
+        self.measure_contexts: MeasureContexts = unmeasured
         self._make_id = make_id
         self._runs: dict[str, ActiveRun] = {}
         self._roots = Roots(state_dir)
@@ -265,7 +265,7 @@ class RunTable:
         Raises:
             InvalidRequest: ``no_run``, ``no_step``.
         """
-        return await live_signals(self.engine, self._require(run_id), step_id, self.measure_context)
+        return await live_signals(self.engine, self._require(run_id), step_id, self.measure_contexts)
 
     async def log(self, event: LogEvent) -> None:
         """Keep a structured log event of a run; returns once it is durable.

@@ -4,7 +4,7 @@ Every pass goes the same way: poll the files, catch up with the ledger, evaluate
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -72,7 +72,8 @@ class Supervisor:
     """Supervises the sessions of one bus.
 
     `ticks` counts the ticks.  Whoever else decides about sessions by what the monitors know holds the `lock`.  `wake`
-    asks whoever ticks for an early pass; `deferred` records what was deferred to hooks.
+    asks whoever ticks for an early pass; `deferred` records what was deferred to hooks.  `after_pass` is called when a
+    pass has brought the monitors up to date.
     """
 
     def __init__(
@@ -95,6 +96,7 @@ class Supervisor:
         self.merged = 0
         self.ticks = 0
         self.ticked_at: float | None = None
+        self.after_pass: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint
         self._bus = bus
         self._deferred = deferred
         self._over: list[SessionMonitor] = []
@@ -200,7 +202,9 @@ class Supervisor:
                 requested = self._requested
                 self._last_result = await self._tick_now()
                 self._answered = requested
-            return self._last_result
+            result = self._last_result
+        await self.after_pass()
+        return result
 
     async def _tick_now(self) -> PassResult:
         now = self.environment.now()
@@ -215,7 +219,9 @@ class Supervisor:
     async def poll_early(self) -> PassResult:
         """Make an early pass over the files; silence and life are evaluated by ticks alone."""
         async with self.lock:
-            return await self._run_pass(scheduled=False)
+            result = await self._run_pass(scheduled=False)
+        await self.after_pass()
+        return result
 
     async def settle(self) -> PassResult:
         """Record the announced ends that are settled by now, and what the files show of their sessions; no more."""

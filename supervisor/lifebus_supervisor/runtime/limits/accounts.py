@@ -1,6 +1,6 @@
 """The calls, signals and logs of the runs of a broker: asked for and recorded (docs/flows.md, "What is left")."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
 import anyio.to_thread
@@ -17,15 +17,19 @@ from lifebus_supervisor.runtime.run_records import ContextUse
 
 _log = structlog.get_logger("lifebus.runtime")
 
-MeasureContext = Callable[[str, str, int], Awaitable[ContextUse | None]]
-"""Returns how full the context of a try (run, step, number) is by telemetry; None where that shows nothing."""
+TryName = tuple[str, str, int]
+"""A try: its run, its step, its number."""
+
+MeasureContexts = Callable[[], Awaitable[Mapping[TryName, ContextUse]]]
+"""Returns how full the contexts of tries are by telemetry, of those of which that shows something."""
 
 
-async def unmeasured(_run_id: str, _step_id: str, _number: int) -> None:
-    """Return None: nobody looks at telemetry here."""
+async def unmeasured() -> dict[TryName, ContextUse]:
+    """Return nothing: nobody looks at telemetry here."""
+    return {}
 
 
-async def live_signals(engine: RunEngine, run: ActiveRun, step_id: str, measure: MeasureContext) -> ContextSignals:
+async def live_signals(engine: RunEngine, run: ActiveRun, step_id: str, measure: MeasureContexts) -> ContextSignals:
     """Return what is left for a step; telemetry says how full the context of a try is that runs.
 
     Raises:
@@ -34,7 +38,9 @@ async def live_signals(engine: RunEngine, run: ActiveRun, step_id: str, measure:
     step = run.state.steps.get(step_id)
     if step is None:
         raise InvalidRequest(f"the run has no step `{step_id[:64]}`", code="no_step")
-    measured = await measure(run.run_id, step_id, step.number) if step.status is StepStatus.RUNNING else None
+    measured = None
+    if step.status is StepStatus.RUNNING:
+        measured = (await measure()).get((run.run_id, step_id, step.number))
     if measured is not None:
         # That it comes near a limit by that is recorded, once.
         engine.put(run, Input(partial(pressure_measured, step_id, step.number, measured)))

@@ -1,40 +1,58 @@
-"""How full the context of a try is while it runs: by the telemetry of the session that its harness has.
+"""How full the contexts of tries are while they run: by the telemetry of the sessions that their harnesses have.
 
 Which session that is shows in the environment of the harness's process: every try has the names of its run and step
 there.  Where there is no ``/proc``, or no hook has named a process, nothing is known.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
+from typing import Final
 
 import anyio.to_thread
 
+from lifebus_supervisor.runtime.limits.accounts import TryName
+from lifebus_supervisor.runtime.limits.run_limits import TELEMETRY
 from lifebus_supervisor.runtime.rules.step_environment import PREFIX
 from lifebus_supervisor.runtime.run_records import ContextUse
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonitor
 from lifebus_supervisor.supervision.monitor.telemetry import TelemetryState
 
-_MAX_ENVIRONMENT = 4 * 1_048_576
+_MAX_ENVIRONMENT: Final = 4 * 1_048_576
+_NAMES: Final = tuple(f"{PREFIX}{name}=".encode() for name in ("RUN", "STEP", "TRY"))
 
 
-async def context_of_try(
-    monitors: Iterable[SessionMonitor], run_id: str, step_id: str, number: int
-) -> ContextUse | None:
-    """Return how full the context of a try is; of several sessions the fullest one counts."""
+async def contexts_of_tries(monitors: Iterable[SessionMonitor]) -> dict[TryName, ContextUse]:
+    """Return how full the contexts of tries are; of several sessions of a try the fullest one counts."""
     known = [one for one in monitors if one.is_live and one.telemetry.usage is not None and one.process.known]
     if not known:
-        return None
-    pids = {one.key: [process.pid for process in one.process.known] for one in known}
-    wanted = {f"{PREFIX}RUN={run_id}", f"{PREFIX}STEP={step_id}", f"{PREFIX}TRY={number}"}
-    of_try = await anyio.to_thread.run_sync(partial(_with_environment, pids, {one.encode() for one in wanted}))
-    found = [context for one in known if one.key in of_try and (context := _context_of(one.telemetry)) is not None]
-    return max(found, key=lambda context: context.used or 0, default=None)
+        return {}
+    pids = [[process.pid for process in one.process.known] for one in known]
+    tries = await anyio.to_thread.run_sync(partial(_tries_of, pids))
+    found: dict[TryName, ContextUse] = {}
+    for monitor, of_session in zip(known, tries, strict=True):
+        context = _context_of(monitor.telemetry)
+        for one in of_session if context is not None else ():
+            before = found.get(one)
+            if context is not None and (before is None or (before.used or 0) < (context.used or 0)):
+                found[one] = context
+    return found
 
 
-def _with_environment(pids: dict[tuple[str, str], list[int]], wanted: set[bytes]) -> set[tuple[str, str]]:
-    """Return the sessions of which a process has these variables."""
-    return {key for key, of_session in pids.items() if any(wanted <= _environment(pid) for pid in of_session)}
+def _tries_of(pids: Sequence[Sequence[int]]) -> list[set[TryName]]:
+    """Return for each session the tries that its processes belong to: one, as a rule, or none."""
+    return [set(chain.from_iterable(_tries_named(_environment(pid)) for pid in of_session)) for of_session in pids]
+
+
+def _tries_named(environment: set[bytes]) -> Iterable[TryName]:
+    """Yield the try that the variables of a process name, where they name one."""
+    values = [
+        [word.removeprefix(name).decode(errors="replace") for word in environment if word.startswith(name)]
+        for name in _NAMES
+    ]
+    if all(values) and values[2][0].isdecimal():
+        yield values[0][0], values[1][0], int(values[2][0])
 
 
 def _environment(pid: int) -> set[bytes]:
@@ -52,7 +70,7 @@ def _context_of(telemetry: TelemetryState) -> ContextUse | None:
     window, source = telemetry.window_of(usage)
     return ContextUse(
         used=usage.used_tokens,
-        used_source=f"telemetry: {usage.used_source}",
+        used_source=TELEMETRY + usage.used_source,
         window=window,
-        window_source=f"telemetry: {source}" if window is not None else "",
+        window_source=f"{TELEMETRY}{source}" if window is not None else "",
     )

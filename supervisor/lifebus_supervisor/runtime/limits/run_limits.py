@@ -14,6 +14,9 @@ from lifebus_supervisor.runtime.run_records import Answered, ContextUse, TryEnde
 REPORT: Final = "report:"
 """What the keys of sums begin with that a harness says of a whole prompt: they say nothing of one context."""
 
+TELEMETRY: Final = "telemetry: "
+"""What the sources of numbers begin with that telemetry has shown."""
+
 _CALLS: Final = "calls: the newest one of this try"
 
 
@@ -66,7 +69,10 @@ class RunLimits(Struct, frozen=True, kw_only=True):
 
 
 def context_after(context: ContextUse, cost: CostRecord) -> ContextUse:
-    """Return how full a context is after calls to a model: what a single call has sent and got is what it holds."""
-    if cost.calls != 1 or (cost.key or "").startswith(REPORT):
+    """Return how full a context is after calls to a model: what a single call has sent and got is what it holds.
+
+    Once telemetry is on record it is what counts: two sources would cross a limit by turns.
+    """
+    if cost.calls != 1 or (cost.key or "").startswith(REPORT) or context.used_source.startswith(TELEMETRY):
         return context
     return structs.replace(context, used=cost.input_tokens + cost.output_tokens, used_source=_CALLS)

@@ -1,14 +1,11 @@
 """Runs near their limits, in a broker of this process: signals, one event a crossing, questions, costs."""
 
-import subprocess
 from pathlib import Path
 
 import anyio
 import msgspec
 import pytest
 
-from lifebus_adapters.adapter import CallerProcess
-from lifebus_adapters.shared.telemetry import Usage
 from lifebus_broker.ports import Query
 from lifebus_contract import CapabilityRefused, FailureClass, InvalidRequest, StateConflict
 from lifebus_contract.codec import decode_receipt
@@ -19,8 +16,6 @@ from lifebus_supervisor.runtime import composing
 from lifebus_supervisor.runtime.rules.decisions import ObservedEnd
 from lifebus_supervisor.runtime.run_state import RunState, reduce_run
 from lifebus_supervisor.runtime.tries import Tries
-from lifebus_supervisor.supervision.monitor.process import ProcessState
-from lifebus_supervisor.supervision.monitor.telemetry import TelemetryState
 from support.flows import ScriptedRunner, exited, flow, step, until, until_over, until_waiting, use_runner
 from support.integration.following import until as until_true
 from support.patience import PATIENCE_S
@@ -92,40 +87,6 @@ async def test_tokens_of_the_newest_call_fill_the_context_and_each_crossing_is_o
             "context_tokens_used": "calls: the newest one of this try",
             "context_tokens_available": "flow: context_tokens",
         }
-
-
-async def test_telemetry_of_the_harness_that_a_try_runs_goes_before_what_was_counted(tmp_path: Path) -> None:
-    async with scene() as at:
-        await at.submit(flow(tmp_path, step("a"), context_tokens=1_000))
-        await at.runner.wait_for("a")
-        await at.cost(500)
-        # A process with the environment of the try, as a harness is, and one of another try.
-        for number in (1, 2):
-            told = {"RUN": at.run_id, "STEP": "a", "TRY": str(number)}
-            environment = {f"LIFEBUS_FLOW_{name}": value for name, value in told.items()}
-            process = subprocess.Popen(["cat"], stdin=subprocess.PIPE, env=environment)  # noqa: ASYNC220
-            at.processes.append(process)
-            monitor = at.daemon.supervisor.monitors.open(("claude", f"s{number}"))
-            monitor.process = ProcessState(harness=CallerProcess(pid=process.pid, started="then"))
-            monitor.telemetry = telemetry_of(f"s{number}", 630 + number)
-        await until_true(lambda: b"LIFEBUS_FLOW_RUN" in Path(f"/proc/{process.pid}/environ").read_bytes())
-        found = await at.signals()
-        assert (found.context_tokens_used, found.context_tokens_available) == (631, 169)
-        assert found.sources == {
-            "context_tokens_used": "telemetry: transcript",
-            "context_tokens_available": "telemetry: model",
-        }
-        assert await at.pressures() == []
-        monitor = at.daemon.supervisor.monitors.open(("claude", "s1"))
-        for used, crossings in ((640, 1), (700, 1), (100, 1), (650, 2)):
-            monitor.telemetry = telemetry_of("s1", used)
-            assert (await at.signals()).is_approaching_limit is (used >= 640)
-            assert len(await at.pressures()) == crossings
-
-
-def telemetry_of(session: str, used: int) -> TelemetryState:
-    usage = Usage(session=session, used_tokens=used, used_source="transcript", window_tokens=800, window_source="model")
-    return TelemetryState(usage=usage)
 
 
 async def test_a_prompt_is_estimated_until_something_is_measured(tmp_path: Path) -> None:
