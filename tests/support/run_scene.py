@@ -1,7 +1,7 @@
 """One run in a broker of this process whose clock stands still until a test moves it."""
 
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,7 +36,7 @@ class Scene:
     runner: ScriptedRunner
     times: list[int]
     run_id: str = ""
-    processes: list["subprocess.Popen[bytes]"] = field(default_factory=list)
+    processes: list["subprocess.Popen[bytes]"] = field(default_factory=list["subprocess.Popen[bytes]"])
 
     async def submit(self, definition: FlowDefinition) -> None:
         self.run_id = (await self.runs.submit(definition, by="me")).run_id
@@ -94,7 +94,7 @@ class Scene:
 
 
 @asynccontextmanager
-async def scene(*codes: str, **given: list[int]) -> AsyncIterator[Scene]:
+async def scene(*codes: str, **given: list[int]) -> AsyncGenerator[Scene]:
     async with running_bus() as daemon:
         runner = ScriptedRunner({**{name: [0] for name in codes}, **given})
         runs = use_runner(daemon, runner)

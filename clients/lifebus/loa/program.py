@@ -36,7 +36,7 @@ from lifebus_contract import FailureClass, LifebusError
 from lifebus_transports.framing.lines import LineFramer, Overlong
 
 _AT_ONCE: Final = 64
-_NOT_FOUND: Final = frozenset({"no_run", "no_step", "no_question", "no_file", "unknown_question"})
+_NOT_FOUND: Final = frozenset({"no_run", "no_step", "no_question", "no_file"})
 _REFUSED: Final = frozenset({"path_outside", "path_is_link", "path_invalid"})
 
 

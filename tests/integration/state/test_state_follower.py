@@ -30,6 +30,7 @@ from lifebus_supervisor.jobs import state_follower as keeping_module
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionKey, SessionMonitor
 from support.bus_box import emission
 from support.histories import history, replayed
+from support.integration.following import until
 from support.patience import PATIENCE_S
 from support.receipts import append, entry
 from support.running import running_bus, settings_in, short_directory
@@ -84,10 +85,8 @@ async def caught_up(daemon: Daemon) -> None:
 
 async def loaded_monitor(daemon: Daemon, key: SessionKey) -> SessionMonitor:
     """Return the monitor of a session once all is read that it begins with: at a start they come one by one."""
-    with anyio.fail_after(PATIENCE_S):
-        while (monitor := daemon.supervisor.monitors.get(key)) is None or not monitor.loaded:  # noqa: ASYNC110
-            await anyio.sleep(0.001)  # a monitor tells nobody that it is loaded
-    return monitor
+    await until(lambda: (monitor := daemon.supervisor.monitors.get(key)) is not None and monitor.loaded)
+    return daemon.supervisor.monitors.open(key)
 
 
 def caches_in(home: Path) -> CompactionFiles:
