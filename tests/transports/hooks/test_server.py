@@ -303,7 +303,7 @@ async def test_the_process_behind_a_call_is_asked_for_while_its_hook_waits() -> 
         return found
 
     with short_directory() as base:
-        box = HookBox(base)
+        box = HookBox(base, command=PATIENT_COMMAND)
         box.runtime.mkdir(mode=0o700)
         async with open_server(box.socket_path, handle, caller_of=caller_of):
             await anyio.to_thread.run_sync(box.run)
