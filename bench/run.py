@@ -10,7 +10,18 @@ from collections.abc import Callable, Iterable
 from rich.console import Console
 
 from bench.lifebus_client import Lifebus, broker
-from bench.measures import commands, consumers, durability, growth, harness_time, hook, proxy, signals, throughput
+from bench.measures import (
+    commands,
+    consumers,
+    durability,
+    flows,
+    growth,
+    harness_time,
+    hook,
+    proxy,
+    signals,
+    throughput,
+)
 from bench.measures.throughput import Figure, Results, Sizes
 from bench.peers.process import workspace
 from bench.report import Aim, Run, print_aims, print_table
@@ -200,6 +211,25 @@ def _commands(run: Run) -> list[Aim]:
     return commands.aims(rates)
 
 
+def _flows(run: Run) -> list[Aim]:
+    count, rounds, waiting_count, seconds = (50, 2, 100, 3.0) if run.quick else (200, 7, 1_000, 20.0)
+    phases = flows.collect_phases(count, rounds, run.say)
+    rows = [
+        (name, f"{1e3 * statistics.median(times):.0f}", f"{1e3 * statistics.median(times) / count:.2f}")
+        for name, times in (("a flow of `true`", phases.flow_s), ("the same loop in sh", phases.loop_s))
+    ]
+    title = f"{count} phases, median of {rounds} rounds that take turns"
+    print_table(run.console, title, ("", "ms", "ms a phase"), rows)
+    waiting = flows.collect_waiting(waiting_count, seconds, run.say)
+    costs = [
+        ("memory that came with them, MB", f"{waiting.memory_mb:.1f}"),
+        ("of a core, %", f"{waiting.cpu_percent:.2f}"),
+        ("… with the first runs alone", f"{waiting.idle_percent:.2f}"),
+    ]
+    print_table(run.console, f"{waiting_count:,} runs that wait for a person", ("", "the broker"), costs)
+    return flows.aims(phases, waiting)
+
+
 def _hook(run: Run) -> list[Aim]:
     runs = 50 if run.quick else 200
     medians = {name: 1e3 * statistics.median(seconds) for name, seconds in hook.collect(runs).items()}
@@ -239,6 +269,7 @@ PARTS: dict[str, Callable[[Run], list[Aim]]] = {
     "signals": _signals,
     "commands": _commands,
     "cursors": _consumers,
+    "flows": _flows,
     "tee": _tee,
     "hook": _hook,
     "harness": _harnesses,

@@ -60,7 +60,7 @@ def test_a_broker_or_all_killed_at_a_write_the_flow_comes_to_its_end(plan: str) 
     with box(here=False) as torment:
         torment.start_broker(plan)
         torment.start_command()
-        torment.go_on(lambda: torment.broker is None or torment.is_down(torment.broker))
+        torment.go_on(lambda: torment.is_over or torment.broker is None or torment.is_down(torment.broker))
         torment.kill("machine" if plan.endswith("stop") else "broker")
         torment.finish()
 

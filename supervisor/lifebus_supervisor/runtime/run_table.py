@@ -151,14 +151,14 @@ class RunTable:
         return self._require(run_id).state.definition
 
     async def wait(self, run_id: str, after_number: int, wait_s: float) -> RunInfo:
-        """Return how a run stands once more than `after_number` records are there, after `wait_s` at the latest.
+        """Return how a run stands once it is over or has more than `after_number` records, or after `wait_s`.
 
         Raises:
             InvalidRequest: ``no_run``.
         """
         run = self._require(run_id)
         with anyio.move_on_after(wait_s):
-            while run.state.number <= after_number:
+            while run.state.number <= after_number and run.state.ended is None:
                 await run.wait()
         return info_of(run.state)
 

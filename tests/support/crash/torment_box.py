@@ -1,6 +1,5 @@
 """A place in which the flow of five phases runs as users run it, where anything is killed and started again."""
 
-import os
 import random
 import signal
 import time
@@ -36,6 +35,7 @@ ASKED: Final = [f"q_{RUN}_{BLOCKED}_1", f"q_{RUN}_{APPROVED}_a1"]
 """The questions of the flow: who is asked more or less is asked wrongly."""
 
 FAILURES: Final = "lifebus.flow.failures"
+UNANSWERED: Final = 69
 _SOON: Final = ("--timeout", "1s")
 _ENDED: Final = ("receipts", "list", "--session", f"flow/{RUN}", "--event", "session.ended", "--json")
 
@@ -101,6 +101,12 @@ class TormentBox:
         ran = self.shell.call("flow", "show", RUN, "--json", *_SOON)
         return ran.json["run"] if ran.code == 0 else None
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the run is completed."""
+        run = self.run
+        return run is not None and run["status"] == "completed"
+
     def answer(self) -> None:
         """Answer what is asked, as somebody does who looks into the inbox."""
         ran = self.shell.call("inbox", "ls", "--json", *_SOON)
@@ -157,9 +163,10 @@ class TormentBox:
         roots = [one for one in (self.broker, self.command) if one is not None and one.poll() is None]
         found: list[psutil.Process] = []
         for one in roots:
-            os.kill(one.pid, signal.SIGSTOP)  # so that none of them sees another's end
+            one.send_signal(signal.SIGSTOP)  # so that none of them sees another's end
         for one in roots:
-            found += [psutil.Process(one.pid), *psutil.Process(one.pid).children(recursive=True)]
+            with suppress(psutil.Error):  # it may have ended by itself in this moment
+                found += [psutil.Process(one.pid), *psutil.Process(one.pid).children(recursive=True)]
         for process in found:
             with suppress(psutil.Error):
                 process.kill()
@@ -190,10 +197,13 @@ class TormentBox:
     def finish(self) -> None:
         """Go on until the run is over, then hold everything to the oracle."""
         self.restart()
-        self.go_on(lambda: (run := self.run) is not None and run["status"] == "completed")
+        self.go_on(lambda: self.is_over)
         run = self.run
         assert run is not None
         assert self.command is not None
+        if self.command.wait(PATIENCE_S) == UNANSWERED:
+            # Its first request went down with the broker: it does not know whether there is a run.
+            self.start_command()
         assert self.command.wait(PATIENCE_S) == 0
         world = read_world(self.project)
         check_order(world)

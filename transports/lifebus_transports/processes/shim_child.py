@@ -60,6 +60,9 @@ class ShimChild:
         """Have it sent SIGTERM, and SIGKILL after the grace; asked again, the grace that ends first counts."""
         self._grace_ms = grace_ms
         self._send(pack({"end": grace_ms}))
+        if self._shim is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._shim.pid, signal.SIGCONT)  # one that somebody has stopped would not see it
 
     def _send(self, data: bytes) -> None:
         self._unsent += data

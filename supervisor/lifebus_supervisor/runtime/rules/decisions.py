@@ -71,7 +71,7 @@ def decide(state: RunState, now_ms: int) -> Decisions:
     """Return what follows from how a run stands."""
     if state.ended is not None or not state.is_attached:
         return Decisions()
-    view = _look(state)
+    view = _look(state, now_ms)
     if (end := _end_of(state, view, now_ms)) is not None:
         # What still runs is stopped first: its end is recorded before the run's.
         return Decisions(stops=tuple(view.running)) if view.running else Decisions(records=(end,))
@@ -109,7 +109,7 @@ class _View(Struct, kw_only=True):
     pending: list[str] = []
 
 
-def _look(state: RunState) -> _View:
+def _look(state: RunState, now_ms: int) -> _View:
     """Sort the steps of a run; one pass, because every record of a run is followed by a decision."""
     view = _View()
     for name, step in state.steps.items():
@@ -126,7 +126,8 @@ def _look(state: RunState) -> _View:
         elif step.want is not None:
             view.wanting.append(name)
         elif step.retry_at_ms is not None:
-            view.retries[name] = step.retry_at_ms
+            # A clock that shows a time before the pause began was set back: nobody knows what is left of the pause.
+            view.retries[name] = step.retry_at_ms if now_ms >= (step.tries[-1].ended_at_ms or 0) else now_ms
     return view
 
 
