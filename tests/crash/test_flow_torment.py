@@ -5,7 +5,7 @@ What is true is said by the phases themselves, in a file that they append to and
 
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -35,7 +35,7 @@ def some(cases: Sequence[T], ci: int) -> list[T]:
 
 
 @contextmanager
-def box(*, here: bool, first_pause: str = "50ms") -> Iterator[TormentBox]:
+def box(*, here: bool, first_pause: str = "50ms") -> Generator[TormentBox]:
     with short_directory() as directory, receiving() as receiver:
         found = TormentBox(directory, receiver, here=here, first_pause=first_pause)
         try:

@@ -79,8 +79,9 @@ async def run_step(command: StepCommand, *, cancelled: anyio.Event) -> StepEnd:
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_end_when, cancelled, child, command.grace_ms)
-            await child.begun.wait()
             limit_s = None if command.time_limit_ms is None else command.time_limit_ms / 1_000
+            with anyio.move_on_after(limit_s):  # a shim that somebody stopped does not say that it has begun
+                await child.begun.wait()
             with anyio.move_on_after(limit_s) as scope:
                 await child.ended.wait()
             if scope.cancelled_caught and not cancelled.is_set():

@@ -98,7 +98,7 @@ async def test_who_waits_for_a_run_that_is_over_is_answered_at_once(tmp_path: Pa
 @pytest.mark.parametrize("abort", [True, False])
 async def test_a_program_whose_shim_is_stopped_is_ended_all_the_same(tmp_path: Path, abort: bool) -> None:
     """It is ended by an abort, or by its time limit."""
-    script = "kill -STOP $PPID; echo $$ > ready; exec sleep 600"
+    script = "kill -STOP $PPID; echo $$ $PPID > ready; exec sleep 600"
     limit = None if abort else 300
     stuck = step("a", command=("/bin/sh", "-c", script), time_limit_ms=limit, grace_ms=100, max_retries=0)
     ready = tmp_path / "ready"
@@ -112,9 +112,9 @@ async def test_a_program_whose_shim_is_stopped_is_ended_all_the_same(tmp_path: P
                 info = await until_over(runs, info.run_id)
             else:
                 info = await until_waiting(runs, info.run_id)
-        pid = int(ready.read_text())
+        pid, shim = map(int, ready.read_text().split())
         if scope.cancelled_caught:  # or the broker of this test would wait for it as well
-            os.kill(pid, signal.SIGKILL)
+            os.kill(shim, signal.SIGCONT)
     assert not scope.cancelled_caught
     outcome = info.steps[0].tries[0].outcome
     assert outcome is not None
