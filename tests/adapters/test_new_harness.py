@@ -77,7 +77,7 @@ def test_it_is_read_and_rendered_by_its_table(with_tiny: Shell) -> None:
 
 def test_its_manifest_is_listed_and_shown(with_tiny: Shell) -> None:
     listed = with_tiny.run("manifest", "list", "--json", smoke=True).json
-    assert [one["adapter"] for one in listed] == [*lifebus_adapters.ADAPTERS, "tiny"]
+    assert [one["adapter"] for one in listed] == [*lifebus_adapters.ADAPTERS, "tiny", "flow"]
     shown = with_tiny.run("manifest", "show", "tiny", "--json", smoke=True)
     assert shown.json["display_name"] == "Tiny"
 

@@ -134,7 +134,7 @@ async def test_a_third_party_manifest_is_loaded() -> None:
             lifebus.connect(runtime_dir=broker.runtime_dir) as bus,
         ):
             known = {one.adapter_id for one in await bus.manifests()}
-    assert known == {"codex", "claude", "gemini", "opencode", "hermes", "openclaw", "theirs"}
+    assert known == {"codex", "claude", "gemini", "opencode", "hermes", "openclaw", "flow", "theirs"}
 
 
 @pytest.mark.parametrize(

@@ -24,53 +24,7 @@ from lifebus_transports.messages.verbs import VERBS
 from lifebus_transports.messages.workers import Response
 from support.effort import effort
 from support.golden import golden
-
-VALID: dict[str, dict[str, Any]] = {
-    "emit": {"client_id": "c", "emissions": [golden("emission"), golden("emission", "report")]},
-    "negotiate": {"adapter_id": "codex", "requirements": [golden("capability")], "session": "s"},
-    "serve": {"client_id": "c", "events": ["frame.opening"], "requirements": [golden("capability")]},
-    "leave": {},
-    "response": {"response": golden("response")},
-    "backfill": {"after": 1, "limit": 2, "session": ["codex", "s"], "event": "frame.opening"},
-    "marker": {"nonce": "n"},
-    "sessions": {"session": ["codex", "s"]},
-    "tick": {"client_id": "c", "adapter_id": "codex", "session": "s"},
-    "verify": {"tail": 3},
-    "consume": {"cursor": "n", "client_id": "c", "settings": {"sessions": [["codex", "s"]]}, "after": 1, "epoch": "e"},
-    "fetch": {"cursor": "n", "limit": 2, "wait_ms": 3},
-    "ack": {"cursor": "n", "epoch": "e", "positions": [1, 3], "through": 1},
-    "nack": {"cursor": "n", "epoch": "e", "positions": [2], "delay_ms": 5},
-    "release": {"cursor": "n"},
-    "cursors": {"cursor": "n"},
-    "reset": {"cursor": "n", "after": 0},
-    "evict": {"cursor": "n"},
-    "letters": {"cursor": "n", "after": 1, "limit": 2},
-    "save": {"save_type": "SESSION"},
-    "resume": {"position": 1, "offset": 2},
-    "state": {"position": 1, "offset": 2},
-    "prune": {"through": 7},
-    "revise": {"snapshot_id": "0123456789abcdef", "reason": "r"},
-    "observe": {
-        "client_id": "c",
-        "adapter_id": "codex",
-        "origin": "o",
-        "first": 1,
-        "process": {"pid": 7, "started": "boot:1"},
-        "observations": [
-            {"kind": "signal", "thread": "t", "event_type": "app_server.error", "signal": b"{}"},
-            {"kind": "fact", "fact": {"type": "TurnStarted", "session": "t"}},
-            {"kind": "lost", "messages": 1, "bytes": 2},
-            {"kind": "ended", "exit_code": 0, "signal": None, "evidence": {"stderr": "bye"}},
-        ],
-    },
-    "signals": {"adapter_id": "codex", "thread": "t", "epoch": "e", "after": 1, "limit": 2},
-    "threads": {"adapter_id": "codex", "thread": "t"},
-    "clients": {},
-    "manifests": {},
-    "status": {},
-    "ping": {},
-}
-"""A body for every verb, with as much in it as it can hold."""
+from support.transports.valid_bodies import VALID
 
 STRANGE = (
     st.none()
