@@ -108,6 +108,14 @@ def test_a_run_is_followed_to_its_end_and_can_be_looked_at(tmp_path: Path, shell
     assert shell.call("sessions", "flow/looked-1").code == 0
 
 
+@pytest.mark.parametrize("name", ["unit.tests", "a.1", "x" * 64])
+def test_what_a_phase_wrote_is_shown_whatever_its_name(shell: Shell, tmp_path: Path, name: str) -> None:
+    file = write(tmp_path, f'name = "{name}"\nshell = "echo said; echo loud >&2"')
+    assert shell.call("flow", "run", file, "--id", f"named-{name[:8]}").code == 0
+    assert shell.call("flow", "logs", f"named-{name[:8]}", name).out == "said\n"
+    assert shell.call("flow", "logs", f"named-{name[:8]}", name, "--stderr").out == "loud\n"
+
+
 def test_the_same_id_with_the_same_flow_is_the_same_run(tmp_path: Path, shell: Shell) -> None:
     file = write(tmp_path, 'name = "one"\nshell = "echo x >> ran"')
     for _ in range(2):

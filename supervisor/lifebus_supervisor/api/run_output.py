@@ -2,14 +2,12 @@
 
 import codecs
 from pathlib import Path
-from typing import Final
 
 import anyio.to_thread
 
 from lifebus_contract import InvalidRequest
+from lifebus_supervisor.runtime.output_files import file_of, output_of_try
 from lifebus_transports.messages.flows import MAX_OUTPUT_BYTES, FlowLogs, FlowOutput
-
-_ENDINGS: Final = {"stdout": "out", "stderr": "err"}
 
 
 async def read_output(state_dir: Path, body: FlowLogs, number: int, *, running: bool) -> FlowOutput:
@@ -18,7 +16,7 @@ async def read_output(state_dir: Path, body: FlowLogs, number: int, *, running: 
     Raises:
         InvalidRequest: nothing of it is kept (`no_output`).
     """
-    path = output_path(state_dir, body.run_id, body.step_id, number).with_suffix(f".{number}.{_ENDINGS[body.stream]}")
+    path = file_of(output_of_try(state_dir, body.run_id, body.step_id, number), body.stream)
     try:
         data, size = await anyio.to_thread.run_sync(_read, path, body.offset)
     except FileNotFoundError:
@@ -30,11 +28,6 @@ async def read_output(state_dir: Path, body: FlowLogs, number: int, *, running: 
     text = decoder.decode(data, final=not running and body.offset + len(data) >= size)
     left = len(decoder.getstate()[0])
     return FlowOutput(number=number, text=text, next=body.offset + len(data) - left, size=size, running=running)
-
-
-def output_path(state_dir: Path, run_id: str, step_id: str, number: int) -> Path:
-    """Return the path of a try's output, without its ending."""
-    return state_dir / "runs" / run_id / f"{step_id.replace('/', '_')}.{number}"
 
 
 def _read(path: Path, offset: int) -> tuple[bytes, int]:

@@ -13,6 +13,7 @@ from lifebus_adapters import ADAPTERS, ALIASES
 from lifebus_adapters.shared.one_shot import OneShot, OneShotReport
 from lifebus_contract import InvalidRequest
 from lifebus_contract.flows import CodeMap, FlowDefinition, HarnessPrompt, Outcome, OutcomeKind, StepDefinition
+from lifebus_supervisor.runtime.output_files import file_of
 from lifebus_supervisor.runtime.step_process import StepEnd
 from lifebus_transports.processes.redaction import redact, secrets_in
 
@@ -111,7 +112,7 @@ def _find(adapter_id: str) -> OneShot | None:
 
 
 def _read(one_shot: OneShot, output: Path) -> OneShotReport:
-    return one_shot.read(*(_ends_of(output.with_name(output.name + ending)) for ending in (".out", ".err")))
+    return one_shot.read(_ends_of(file_of(output, "stdout")), _ends_of(file_of(output, "stderr")))
 
 
 def _ends_of(path: Path) -> bytes:

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from lifebus_adapters.adapter import CallerProcess
 from lifebus_contract.flows import Outcome, OutcomeKind, ProcessLimits
+from lifebus_supervisor.runtime.output_files import file_of
 from lifebus_supervisor.runtime.step_outcome import never_started, outcome_of
 from lifebus_transports.processes.identity import started_as
 from lifebus_transports.processes.redaction import StderrTail, redact, secrets_in
@@ -102,7 +103,7 @@ async def wait_for_earlier(output: Path) -> None:
 
     The shim ends it, which takes no longer than some seconds.
     """
-    await anyio.to_thread.run_sync(_wait_for_lock, output.with_name(f"{output.name}.out"), abandon_on_cancel=True)
+    await anyio.to_thread.run_sync(_wait_for_lock, file_of(output, "stdout"), abandon_on_cancel=True)
 
 
 def _wait_for_lock(path: Path) -> None:

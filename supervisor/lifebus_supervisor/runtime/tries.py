@@ -1,9 +1,7 @@
 """One try of a step: its command is made, run, and what it was to leave is looked at."""
 
 from collections.abc import Mapping
-from hashlib import sha256
 from pathlib import Path
-from typing import Final
 
 import anyio
 import structlog
@@ -14,14 +12,12 @@ from lifebus_contract.flows import Outcome, OutcomeKind
 from lifebus_contract.runs import Artifact, CostRecord
 from lifebus_supervisor.runtime.artifacts import check_artifacts
 from lifebus_supervisor.runtime.limits.prompt_costs import costs_of_prompt
+from lifebus_supervisor.runtime.output_files import output_of_try
 from lifebus_supervisor.runtime.prompts import PromptEnd, prompt_command, prompt_end
 from lifebus_supervisor.runtime.rules.decisions import ObservedEnd, is_proceeding
 from lifebus_supervisor.runtime.rules.step_environment import step_environment
 from lifebus_supervisor.runtime.run_state import RunState
 from lifebus_supervisor.runtime.step_process import StepCommand, StepEnd, run_step, wait_for_earlier
-
-OUTPUT: Final = "runs"
-"""Where the output of steps is in the state directory."""
 
 _log = structlog.get_logger("lifebus.runtime")
 
@@ -67,16 +63,7 @@ class Tries:
                 await wait_for_earlier(self._output(state, step_id, one.number))
 
     def _output(self, state: RunState, step_id: str, number: int) -> Path:
-        return self._state_dir / OUTPUT / state.run_id / output_name(step_id, number)
-
-
-def output_name(step_id: str, number: int) -> str:
-    """Return what the files of a try's output are called, without the ending; no name leads out of the directory."""
-    # Letters of a name that are unusual become a digest: two steps never share a file.
-    plain = "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in step_id)[:64]
-    if plain != step_id:
-        plain += f"~{sha256(step_id.encode()).hexdigest()[:12]}"
-    return f"{plain}.{number}"
+        return output_of_try(self._state_dir, state.run_id, step_id, number)
 
 
 async def _costs(
