@@ -3,21 +3,17 @@
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Final
 
-import anyio
 import anyio.to_thread
 
-from lifebus.client import connect
+from lifebus._internal.broker_child import COMMAND, answers, not_started
 from lifebus.live.sandbox import Sandbox
-from lifebus_contract import TransportError
 
 _START_S: Final = 20.0
 _STOP_S: Final = 8.0
-_RETRY_S: Final = 0.05
 _TICK_MS: Final = "500"
 
 
@@ -68,8 +64,8 @@ async def live_broker(box: Sandbox) -> AsyncGenerator[LiveBroker]:
         "LIFEBUS_TICKS_INTERVAL_MS": _TICK_MS,
     }
     with log.open("ab") as output:
-        process = subprocess.Popen(  # noqa: ASYNC220  starting takes no time
-            [sys.executable, "-m", "lifebus", "up"],
+        process = subprocess.Popen(  # noqa: ASYNC220, S603  starting takes no time, and the words are our own
+            COMMAND,
             env=box.environment(places) | _python_path(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -78,8 +74,8 @@ async def live_broker(box: Sandbox) -> AsyncGenerator[LiveBroker]:
         )
     broker = LiveBroker(process)
     try:
-        if not await _answers(broker, box):
-            raise TransportError(f"the broker did not start: {log.read_text(errors='replace')[-1500:]}")
+        if not await answers(lambda: broker.running, box.runtime_dir, client_id="live", start_s=_START_S):
+            raise not_started(log)
         yield broker
     finally:
         broker.close()
@@ -87,15 +83,3 @@ async def live_broker(box: Sandbox) -> AsyncGenerator[LiveBroker]:
 
 def _python_path() -> dict[str, str]:
     return {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
-
-
-async def _answers(broker: LiveBroker, box: Sandbox) -> bool:
-    """Wait until the broker answers; return False where it ended, or took too long."""
-    with anyio.move_on_after(_START_S):
-        while broker.running:
-            try:
-                async with connect("live", runtime_dir=box.runtime_dir, timeout=1.0):
-                    return True
-            except TransportError:
-                await anyio.sleep(_RETRY_S)
-    return False
