@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from lifebus_contract import LifebusError
+from lifebus_contract import BrokerBusy, LifebusError
 from lifebus_transports.ownership import check_parents, check_private
 
 MAX_SOCKET_PATH_BYTES: Final = 107
@@ -181,6 +181,25 @@ def open_lock(path: Path) -> int:
         raise _refusal(f"{path} belongs to user {found.st_uid}, not to us", "directory_owner")
     what = "has a second name (a hard link)" if stat.S_ISREG(found.st_mode) else "is no regular file"
     raise _refusal(f"{path} {what}, so it cannot be the lock; move it away", "directory_unusable")
+
+
+def wait_for_lock(descriptor: int, what: str, seconds: float) -> None:
+    """Wait for the lock of an open file, which stands for `what`; blocks.
+
+    Raises:
+        BrokerBusy: another process holds it for longer.
+    """
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            # Not waited for in the kernel: a stopped process would hold this one up without a limit.
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            if time.monotonic() > until:
+                raise BrokerBusy(f"another process holds {what}; try again", code="busy") from None
+            time.sleep(_LOOK_S)
+        else:
+            return
 
 
 def lock_holder(path: Path) -> str | None:

@@ -4,7 +4,6 @@ A file is whole or not there, wherever its writer is killed.  Its number is the 
 is the one that was saved last, whatever the clocks of those who made it said.
 """
 
-import fcntl
 import os
 import time
 from collections.abc import Callable, Generator
@@ -25,9 +24,9 @@ from lifebus.checkpoints.records import (
     parse_file_name,
     slot_of,
 )
-from lifebus_contract import BrokerBusy, LifebusError
+from lifebus_contract import LifebusError
 from lifebus_contract.fields import MAX_MESSAGE_BYTES
-from lifebus_transports.runtime_dir import ensure_private_directory, open_lock
+from lifebus_transports.runtime_dir import ensure_private_directory, open_lock, wait_for_lock
 from lifebus_transports.workspace.changes import FileChanges
 from lifebus_transports.workspace.workspace import WorkspaceFiles
 
@@ -39,7 +38,6 @@ _RECORDED: Final = ".recorded"
 _MAX_RECORD_BYTES: Final = 2 * MAX_MESSAGE_BYTES
 # Longer than any step under the lock takes, saving the largest checkpoint among them
 _LOCK_TIMEOUT_S: Final = 5.0
-_PAUSE_S: Final = 0.005
 
 
 class CheckpointStore:
@@ -177,7 +175,7 @@ class CheckpointStore:
         ensure_private_directory(self._directory)
         descriptor = open_lock(self._directory / _LOCK)
         try:
-            _wait_for(descriptor)
+            wait_for_lock(descriptor, "the checkpoints", _LOCK_TIMEOUT_S)
             with WorkspaceFiles(self._directory, max_file_bytes=_MAX_RECORD_BYTES, changes=self._changes) as files:
                 yield files
         finally:
@@ -209,17 +207,3 @@ def _read_sound(files: WorkspaceFiles, name: FileName) -> Checkpoint | None:
         if fault.code != "checkpoint_damaged":
             raise
         return None
-
-
-def _wait_for(descriptor: int) -> None:
-    until = time.monotonic() + _LOCK_TIMEOUT_S
-    while True:
-        try:
-            # Not waited for in the kernel: a stopped process would hold this one up without a limit.
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            if time.monotonic() > until:
-                raise BrokerBusy("another process holds the checkpoints; try again", code="busy") from None
-            time.sleep(_PAUSE_S)
-        else:
-            return

@@ -4,9 +4,7 @@ A record is written beside its place and synced; it then takes its place in one 
 before a caller goes on.  A new one is linked, which fails where another stands; a changed one is renamed over itself.
 """
 
-import fcntl
 import os
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,16 +12,15 @@ from typing import Final
 
 from lifebus_broker.atomic_files import add_file, read_file, remove_file, write_file
 from lifebus_broker.disk import Disk
-from lifebus_contract import BrokerBusy, StateConflict
+from lifebus_contract import StateConflict
 from lifebus_supervisor.renewal.records import MAX_RECORD_BYTES, Continuation, decode_record, encode_record
-from lifebus_transports.runtime_dir import ensure_private_directory
+from lifebus_transports.runtime_dir import ensure_private_directory, wait_for_lock
 
 _LOCK: Final = "lock"
 _SUFFIX: Final = ".json"
 _UNFINISHED: Final = "unfinished.tmp"
 # Longer than any step under the lock takes; a hook call waits for this.
 _LOCK_TIMEOUT_S: Final = 2.0
-_PAUSE_S: Final = 0.01
 
 
 class RecordFiles:
@@ -57,7 +54,7 @@ class RecordFiles:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(self._directory / _LOCK, flags, 0o600)
         try:
-            _wait_for(descriptor)
+            wait_for_lock(descriptor, "the continuation store", _LOCK_TIMEOUT_S)
             # Under the lock, whatever is unfinished belongs to a process that is gone.
             if self._unfinished.exists():
                 self._disk.unlink(self._unfinished)
@@ -103,25 +100,6 @@ class RecordFiles:
 
     def _path(self, record: Continuation) -> Path:
         return self._directory / f"{record.slot}{_SUFFIX}"
-
-
-def _wait_for(descriptor: int) -> None:
-    """Wait for the lock; a process that is stopped while it holds it must not stop us, too.
-
-    Raises:
-        BrokerBusy: it did not come.
-    """
-    until = time.monotonic() + _LOCK_TIMEOUT_S
-    while True:
-        try:
-            # Not waited for in the kernel: a stopped process would hold this one up without a limit.
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            if time.monotonic() > until:
-                raise BrokerBusy("another process holds the continuation store; try again", code="busy") from None
-            time.sleep(_PAUSE_S)
-        else:
-            return
 
 
 def _contents(path: Path) -> bytes:
