@@ -1,6 +1,5 @@
 """What has changed of a run, and what a person is told of it.  Pure."""
 
-import signal
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -9,6 +8,7 @@ from msgspec import Struct
 from lifebus.flows.durations import duration_text
 from lifebus_contract.flows import FlowDefinition, Outcome, OutcomeKind, StepDefinition, StepVerdict
 from lifebus_contract.runs import RunInfo, RunStatus, StepInfo, StepStatus, TryInfo
+from lifebus_transports.signal_names import signal_name
 
 _STATUS_WORDS: Final = {
     RunStatus.RUNNING: "running",
@@ -104,16 +104,9 @@ def outcome_text(outcome: Outcome, label: str | None = None) -> str:
     if outcome.kind is OutcomeKind.EXITED:
         what = f"code {outcome.code}"
     elif outcome.kind is OutcomeKind.SIGNALLED:
-        what = _signal_name(outcome.signal)
+        what = signal_name(outcome.signal or 0)
     else:
         what = _OUTCOMES[outcome.kind]
     # Of a signal the detail is often its name alone.
     detail = "" if outcome.detail in {None, "", what} else f": {outcome.detail}"
     return what + (f" ({label})" if label else "") + detail
-
-
-def _signal_name(number: int | None) -> str:
-    try:
-        return signal.Signals(number or 0).name
-    except ValueError:  # one of those that have no name
-        return f"signal {number}"

@@ -1,7 +1,6 @@
 """The observer: reads what the proxy records, queues it for the broker, and reports the end."""
 
 import asyncio
-import signal
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +22,7 @@ from lifebus_transports.messages.signals import (
     ObservedLoss,
     ObservedSignal,
 )
+from lifebus_transports.signal_names import signal_name
 
 OUTLIVES_S: Final = 2.0
 """How long the observer outlives its server while no broker takes the rest; the last call of the hook included."""
@@ -141,14 +141,7 @@ def _evidence(code: int | None) -> dict[str, FactValue]:
         return {"passage": "killed"}  # receipts have always named it so
     if code >= 0:
         return {"exit_code": code}
-    return {"signal": -code, "signal_name": _name_of(-code)}
-
-
-def _name_of(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+    return {"signal": -code, "signal_name": signal_name(-code)}
 
 
 async def observe(recording: Recording, run: ObservedRun, runtime_dir: Path) -> None:

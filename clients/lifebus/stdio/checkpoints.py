@@ -15,11 +15,10 @@ from lifebus.checkpoints.records import Checkpoint, CheckpointInfo
 from lifebus.checkpoints.reporting import Checkpoints
 from lifebus.stdio.bodies import CheckpointBody, ExportCheckpoint, FindCheckpoint, ListCheckpoints, SaveCheckpoint
 from lifebus.stdio.lazy_bus import LazyBus
-from lifebus.stdio.messages import MAX_LINE, LineRequest, encode_answer
+from lifebus.stdio.messages import LineRequest, encode_local_answer
 from lifebus.stdio.writer import LineWriter
 from lifebus_contract import AdapterManifest, InvalidRequest, validate
 from lifebus_transports.messages.emissions import Emit, EmitAnswer
-from lifebus_transports.workspace.faults import file_fault
 
 
 class RootCheckpoints:
@@ -87,11 +86,7 @@ class RootCheckpoints:
         return await anyio.to_thread.run_sync(ProjectCheckpoints, find_kind(body.kind), self._project_root)
 
     async def _put(self, request: LineRequest, answer: dict[str, object]) -> None:
-        line = encode_answer(request.id, answer)
-        if len(line) > MAX_LINE:
-            detail = f"the answer would be a line of {len(line)} bytes; the limit is {MAX_LINE}"
-            raise file_fault(detail, code="file_too_large")
-        await self._lines.put(line)
+        await self._lines.put(encode_local_answer(request.id, answer))
 
     @property
     def _project_root(self) -> Path:

@@ -4,11 +4,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from lifebus.stdio.bodies import FileBody, ListFiles, WriteFile
-from lifebus.stdio.messages import MAX_LINE, LineRequest, encode_answer
+from lifebus.stdio.messages import MAX_LINE, LineRequest, encode_local_answer
 from lifebus.stdio.writer import LineWriter
 from lifebus.workspace import Workspace
 from lifebus_contract import InvalidRequest, validate
-from lifebus_transports.workspace.faults import file_fault
 
 
 class RootFiles:
@@ -60,11 +59,7 @@ class RootFiles:
         await self._put(request, {})
 
     async def _put(self, request: LineRequest, answer: dict[str, object]) -> None:
-        line = encode_answer(request.id, answer)
-        if len(line) > MAX_LINE:
-            detail = f"the answer would be a line of {len(line)} bytes; the limit is {MAX_LINE}"
-            raise file_fault(detail, code="file_too_large")
-        await self._lines.put(line)
+        await self._lines.put(encode_local_answer(request.id, answer))
 
     @property
     def _workspace(self) -> Workspace:

@@ -11,6 +11,7 @@ from lifebus_contract.fields import MAX_MESSAGE_BYTES, Document
 from lifebus_transports.framing.lines import Overlong
 from lifebus_transports.messages.common import RefusalInfo
 from lifebus_transports.messages.verb_types import Verb
+from lifebus_transports.workspace.faults import file_fault
 
 MAX_LINE: Final = MAX_MESSAGE_BYTES
 """Longest line that is read, in bytes without its newline."""
@@ -74,6 +75,20 @@ def encode_line(message: dict[str, object]) -> bytes:
 def encode_answer(request: RequestId, answer: object) -> bytes:
     """Return the line of an answer; byte strings in it are JSON documents and stand there verbatim."""
     return encode_line({"id": request, "ok": _embedded(answer)})
+
+
+def encode_local_answer(request: RequestId, answer: object) -> bytes:
+    """Return the line of an answer that no broker has bounded.
+
+    Raises:
+        LifebusError: `file_too_large`: it is longer than a line may be.
+    """
+    line = encode_answer(request, answer)
+    if len(line) > MAX_LINE:
+        raise file_fault(
+            f"the answer would be a line of {len(line)} bytes; the limit is {MAX_LINE}", code="file_too_large"
+        )
+    return line
 
 
 def encode_refusal(request: RequestId | None, fault: LifebusError) -> bytes:

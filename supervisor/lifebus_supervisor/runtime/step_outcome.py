@@ -7,6 +7,7 @@ from typing import Final
 
 from lifebus_contract.flows import Outcome, OutcomeKind
 from lifebus_transports.shims.messages import StartFault
+from lifebus_transports.signal_names import signal_name
 
 _SHELLS_SIGNALS: Final = 128
 """A shell ends with this and the number of the signal that ended its command."""
@@ -55,14 +56,6 @@ def never_started(fault: StartFault, program: str, cwd: str) -> Outcome:
             code = _NOT_FOUND if number in (errno.ENOENT, errno.ENOTDIR) else _NOT_EXECUTABLE
             detail = f"the program {_quoted(program)} cannot be run: {_reason(number, reason)}"
     return Outcome(kind=OutcomeKind.CANNOT_START, code=code, detail=detail)
-
-
-def signal_name(number: int) -> str:
-    """Return the name of a signal for people."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def _signal_in(code: int) -> int | None:

@@ -1,7 +1,6 @@
 """How a run of a command ended, as a value, and what that means for a dispatch: answer, failure or evidence."""
 
 import json
-import signal
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any, Final
@@ -20,6 +19,7 @@ from lifebus_contract import (
 )
 from lifebus_contract.codes import CODES
 from lifebus_contract.fields import MAX_MESSAGE_BYTES, FactKey, FactValue
+from lifebus_transports.signal_names import signal_name
 
 
 class Failure(StrEnum):
@@ -84,7 +84,7 @@ def _detail_of(finished: Finished) -> str:
     if finished.failure is Failure.EXIT_CODE:
         return f"the command ended with exit code {finished.exit_code}"
     if finished.failure is Failure.KILLED:
-        return f"the command was killed by {_signal_name(finished.signal or 0)}"
+        return f"the command was killed by {signal_name(finished.signal or 0)}"
     if finished.failure is Failure.SPAWN:
         return f"the command cannot be started: {finished.detail}"[:512]
     return _DETAILS[finished.failure or Failure.DEADLINE]
@@ -102,7 +102,7 @@ def evidence_of(finished: Finished) -> dict[FactKey, FactValue]:
     if finished.exit_code is not None:
         evidence["exit_code"] = finished.exit_code
     if finished.signal is not None:
-        evidence["signal"] = _signal_name(finished.signal)
+        evidence["signal"] = signal_name(finished.signal)
     if finished.stderr:
         evidence["stderr"] = finished.stderr
     return evidence
@@ -166,10 +166,3 @@ def _is_two_documents(data: bytes) -> bool:
     except (ValueError, RecursionError):
         return False
     return True
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
