@@ -16,10 +16,11 @@ from lifebus_contract.runs import StepStatus
 from lifebus_supervisor.runtime.active_run import ActiveRun, Input
 from lifebus_supervisor.runtime.bus.receipts import emissions_of
 from lifebus_supervisor.runtime.rules.run_inputs import answered, owner_gone, recovered
-from lifebus_supervisor.runtime.run_engine import RunEngine, open_questions
+from lifebus_supervisor.runtime.rules.run_reducer import reduce_each
+from lifebus_supervisor.runtime.run_engine import RunEngine
 from lifebus_supervisor.runtime.run_journal import RunJournal
-from lifebus_supervisor.runtime.run_records import BROKER, ReceiptsEmitted, RunRecord, RunSubmitted
-from lifebus_supervisor.runtime.run_state import Contradiction, RunState, apply, start_state
+from lifebus_supervisor.runtime.run_records import BROKER, ReceiptsEmitted, RunRecord
+from lifebus_supervisor.runtime.run_state import Contradiction, RunState, open_questions
 from lifebus_supervisor.runtime.run_table import RunTable
 
 _log = structlog.get_logger("lifebus.runtime")
@@ -33,7 +34,8 @@ async def load_runs(table: RunTable, journal: RunJournal) -> None:
     """
     for run_id in await journal.run_ids():
         try:
-            states, records = _reduce(run_id, await journal.read(run_id))
+            records = await journal.read(run_id)
+            states = reduce_each(run_id, records)
         except (msgspec.DecodeError, Contradiction) as fault:
             _log.error("run_unreadable", run_id=run_id, fault=str(fault))
             continue
@@ -42,20 +44,6 @@ async def load_runs(table: RunTable, journal: RunJournal) -> None:
         table.engine.prepare(run)
         table.add(run)
         _emit_again(run, states, records)
-
-
-def _reduce(run_id: str, records: list[RunRecord]) -> tuple[list[RunState], list[RunRecord]]:
-    """Return the state after each record.
-
-    Raises:
-        Contradiction: they are not the records of a run.
-    """
-    if not records or not isinstance(records[0], RunSubmitted):
-        raise Contradiction("the first record says what is to be run")
-    states = [start_state(run_id, records[0])]
-    for record in records[1:]:
-        states.append(apply(states[-1], record))
-    return states, records
 
 
 def _emit_again(run: ActiveRun, states: list[RunState], records: list[RunRecord]) -> None:

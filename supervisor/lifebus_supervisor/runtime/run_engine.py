@@ -24,6 +24,7 @@ from lifebus_supervisor.runtime.due_times import DueTimes
 from lifebus_supervisor.runtime.ports import Questions, TryRunner
 from lifebus_supervisor.runtime.rules.decisions import ObservedEnd, carry_on, decide, end_records
 from lifebus_supervisor.runtime.rules.run_questions import question_of
+from lifebus_supervisor.runtime.rules.run_reducer import apply, apply_each
 from lifebus_supervisor.runtime.run_journal import RunJournal, new_records
 from lifebus_supervisor.runtime.run_records import (
     BROKER,
@@ -35,7 +36,7 @@ from lifebus_supervisor.runtime.run_records import (
     RunRecord,
     TryStarted,
 )
-from lifebus_supervisor.runtime.run_state import RunState, apply
+from lifebus_supervisor.runtime.run_state import RunState, open_questions
 
 _AGAIN_S: Final = 1.0
 """After so many seconds what could not be written is tried again."""
@@ -122,7 +123,7 @@ class RunEngine:
             state = states[-1] if states else run.state
             try:
                 made = given.make(state, now_ms)
-                after = _states_after(state, made)
+                after = apply_each(state, made)
             except LifebusError as fault:
                 self._settle([given], fault)
                 continue
@@ -142,7 +143,7 @@ class RunEngine:
         is_full = run.receipts is not None and run.receipts.waiting >= MAX_WAITING
         if is_ours and not is_full and not self.is_stopping and not (records and isinstance(records[-1], Asked)):
             following, _ = carry_on(state, now_ms)
-            states += _states_after(state, following)
+            states += apply_each(state, following)
             records += following
 
     @staticmethod
@@ -153,7 +154,7 @@ class RunEngine:
         del records[at:], states[at:]
         records.append(record)
         states.append(apply(states[-1] if states else before, record))
-        states += _states_after(states[-1], rest)
+        states += apply_each(states[-1], rest)
         records += rest
 
     async def _ask(self, run: ActiveRun, batch: _Batch, asked: Asked) -> None:
@@ -283,25 +284,6 @@ class RunEngine:
         for one in inputs:
             if one.settle is not None:
                 one.settle(fault)
-
-
-def open_questions(state: RunState) -> set[str]:
-    """Return the questions that are open by a run's own records."""
-    found = {step.question_id for step in state.steps.values() if step.question_id is not None}
-    return found | ({state.question_id} if state.question_id is not None else set())
-
-
-def _states_after(state: RunState, records: Sequence[RunRecord]) -> list[RunState]:
-    """Return the state after each record.
-
-    Raises:
-        Contradiction: a record cannot follow.
-    """
-    states: list[RunState] = []
-    for record in records:
-        state = apply(state, record)
-        states.append(state)
-    return states
 
 
 def _note_emitted(through: int, state: RunState, now_ms: int) -> Sequence[RunRecord]:

@@ -45,7 +45,7 @@ from lifebus_supervisor.runtime.rules.run_inputs import (
 from lifebus_supervisor.runtime.run_engine import RunEngine
 from lifebus_supervisor.runtime.run_info import info_of, status_of
 from lifebus_supervisor.runtime.run_records import BROKER, RunAttached, RunRecord, RunSubmitted
-from lifebus_supervisor.runtime.run_state import RunState, is_retriable, start_state
+from lifebus_supervisor.runtime.run_state import RunState, is_retriable, require_step, start_state
 
 RUN: Final = "run_"
 """What the ids of runs begin with."""
@@ -196,9 +196,7 @@ class RunTable:
             StateConflict: ``not_retriable``: the step is neither failed, nor asking, nor backing off.
         """
         run = self._require(run_id)
-        step = run.state.steps.get(step_id)
-        if step is None:
-            raise InvalidRequest(f"the run has no step `{step_id[:64]}`", code="no_step")
+        step = require_step(run.state, step_id)
         if step.status is StepStatus.ASKING and step.question_id is not None:
             now_ms = self.engine.clocks.now_ms()
             answer = QuestionAnswer(action=AnswerAction.RETRY, responder=by, responded_at_ms=now_ms, channel="flow")

@@ -17,6 +17,7 @@ from lifebus_contract.runs import RunStatus, StepStatus
 from lifebus_supervisor.runtime.rules.decisions import ObservedEnd, attach, carry_on, decide, end_of_try
 from lifebus_supervisor.runtime.rules.run_inputs import aborted
 from lifebus_supervisor.runtime.rules.run_questions import question_of
+from lifebus_supervisor.runtime.rules.run_reducer import MAX_INTERRUPTIONS, apply, reduce_run
 from lifebus_supervisor.runtime.run_records import (
     BROKER,
     Answered,
@@ -31,7 +32,7 @@ from lifebus_supervisor.runtime.run_records import (
     decode_record,
     encode_record,
 )
-from lifebus_supervisor.runtime.run_state import MAX_INTERRUPTIONS, RunState, apply, is_retriable, reduce_run
+from lifebus_supervisor.runtime.run_state import RunState, is_retriable
 from support.effort import effort
 from support.flows import exited, flow, step
 

@@ -14,6 +14,7 @@ from lifebus_supervisor.runtime.limits.prices import price_of
 from lifebus_supervisor.runtime.limits.signals import pressure_measured, signals_of
 from lifebus_supervisor.runtime.run_engine import RunEngine
 from lifebus_supervisor.runtime.run_records import ContextUse
+from lifebus_supervisor.runtime.run_state import require_step
 
 _log = structlog.get_logger("lifebus.runtime")
 
@@ -35,9 +36,7 @@ async def live_signals(engine: RunEngine, run: ActiveRun, step_id: str, measure:
     Raises:
         InvalidRequest: ``no_step``.
     """
-    step = run.state.steps.get(step_id)
-    if step is None:
-        raise InvalidRequest(f"the run has no step `{step_id[:64]}`", code="no_step")
+    step = require_step(run.state, step_id)
     measured = None
     if step.status is StepStatus.RUNNING:
         measured = (await measure()).get((run.run_id, step_id, step.number))

@@ -2,9 +2,9 @@
 
 from typing import NoReturn
 
-from lifebus_contract import CapabilityRefused, InvalidRequest, StateConflict
+from lifebus_contract import CapabilityRefused, StateConflict
 from lifebus_contract.runs import StepStatus
-from lifebus_supervisor.runtime.run_state import RunState
+from lifebus_supervisor.runtime.run_state import RunState, require_step
 
 
 def refuse_compaction(state: RunState, step_id: str) -> NoReturn:
@@ -17,9 +17,7 @@ def refuse_compaction(state: RunState, step_id: str) -> NoReturn:
         StateConflict: ``not_running``.
         CapabilityRefused: ``compaction_unsupported``.
     """
-    step = state.steps.get(step_id)
-    if step is None:
-        raise InvalidRequest(f"the run has no step `{step_id[:64]}`", code="no_step")
+    step = require_step(state, step_id)
     if step.status is not StepStatus.RUNNING:
         raise StateConflict(f"no try of `{step_id[:64]}` runs: it has no context now", code="not_running")
     prompt = step.definition.prompt

@@ -8,7 +8,7 @@ import msgspec
 from lifebus_contract import InvalidRequest
 from lifebus_contract.runs import CostRecord, LogEvent
 from lifebus_supervisor.runtime.run_records import CostRecorded, Logged, RunRecord
-from lifebus_supervisor.runtime.run_state import RunState
+from lifebus_supervisor.runtime.run_state import RunState, require_step
 
 MAX_LOGGED: Final = 10_000
 """Most events that clients may have kept in the log of one run."""
@@ -23,7 +23,7 @@ def counted(cost: CostRecord, state: RunState, now_ms: int) -> Sequence[RunRecor
     Raises:
         InvalidRequest: ``no_step``; ``costs_full``: a run cannot count so much.
     """
-    _require_step(state, cost.step_id)
+    require_step(state, cost.step_id)
     if not state.limits.costs.takes(cost):
         raise InvalidRequest("the run has more calls or tokens than can be counted", code="costs_full")
     return () if state.limits.costs.knows(cost) else (CostRecorded(at_ms=now_ms, cost=cost),)
@@ -36,15 +36,10 @@ def logged(event: LogEvent, state: RunState, now_ms: int) -> Sequence[RunRecord]
         InvalidRequest: ``no_step``; ``log_full``: there are too many, or this one is too large.
     """
     if event.step_id is not None:
-        _require_step(state, event.step_id)
+        require_step(state, event.step_id)
     size = len(msgspec.json.encode(event.data))
     if size > MAX_LOGGED_BYTES:
         raise InvalidRequest(f"the data have {size} bytes, {MAX_LOGGED_BYTES} are allowed", code="log_full")
     if state.logged >= MAX_LOGGED:
         raise InvalidRequest(f"the log of the run has its {MAX_LOGGED} events", code="log_full")
     return (Logged(at_ms=now_ms, event=event),)
-
-
-def _require_step(state: RunState, step_id: str) -> None:
-    if step_id not in state.steps:
-        raise InvalidRequest(f"the run has no step `{step_id[:64]}`", code="no_step")

@@ -15,9 +15,10 @@ from lifebus_contract.flows import OutcomeKind
 from lifebus_contract.runs import StepStatus
 from lifebus_supervisor.runtime.ports import RunPort, TryRunner
 from lifebus_supervisor.runtime.rules.decisions import ObservedEnd, carry_on, decide, detach, end_records
+from lifebus_supervisor.runtime.rules.run_reducer import apply_all, reduce_run
 from lifebus_supervisor.runtime.run_engine import Clocks
 from lifebus_supervisor.runtime.run_records import RunRecord
-from lifebus_supervisor.runtime.run_state import RunState, apply, reduce_run
+from lifebus_supervisor.runtime.run_state import RunState
 
 _AGAIN_S: Final = 0.3
 """After so many seconds a broker that does not answer is asked again."""
@@ -93,7 +94,7 @@ class RemoteExecutor:
         now_ms = self._clocks.now_ms()
         ends = list(self._ends)
         records = self._ends_of(state, ends, now_ms)
-        after = _after(state, records)
+        after = apply_all(state, records)
         following, _ = carry_on(after, now_ms)
         records += following
         if not records:
@@ -110,7 +111,7 @@ class RemoteExecutor:
             if step.status is StepStatus.RUNNING and step.number == number:
                 ended = end_records(state, name, seen, now_ms=now_ms, fraction=self._clocks.draw())
                 records += ended
-                state = _after(state, ended)
+                state = apply_all(state, ended)
         return records
 
     async def _record(self, state: RunState, records: Sequence[RunRecord]) -> RunState:
@@ -130,7 +131,7 @@ class RemoteExecutor:
                 continue
             # What others record from here on is seen by the next wait.
             self._is_stale = False
-            state = _after(state, records if progress.appended else progress.records)
+            state = apply_all(state, records if progress.appended else progress.records)
             self._note(state)
             return state
 
@@ -192,7 +193,7 @@ class RemoteExecutor:
         while self._is_ours(state):
             now_ms = self._clocks.now_ms()
             ends = self._ends_of(state, self._ends, now_ms)
-            left = detach(_after(state, ends), f"`{self._owner}` was told to end", now_ms)
+            left = detach(apply_all(state, ends), f"`{self._owner}` was told to end", now_ms)
             state = await self._record(state, [*ends, *left])
         return state
 
@@ -200,9 +201,3 @@ class RemoteExecutor:
         while self._tries:
             wake = self._wake = anyio.Event()
             await wake.wait()
-
-
-def _after(state: RunState, records: Sequence[RunRecord]) -> RunState:
-    for record in records:
-        state = apply(state, record)
-    return state

@@ -15,6 +15,7 @@ from lifebus_supervisor.runtime.limits.budget import reason_of
 from lifebus_supervisor.runtime.limits.signals import near_now, pressure_changes, pressure_due_ms, signals_of
 from lifebus_supervisor.runtime.rules.outcomes import judge
 from lifebus_supervisor.runtime.rules.retry_pause import pause_ms
+from lifebus_supervisor.runtime.rules.run_reducer import apply
 from lifebus_supervisor.runtime.run_names import approval_id, question_id
 from lifebus_supervisor.runtime.run_records import (
     Asked,
@@ -26,7 +27,7 @@ from lifebus_supervisor.runtime.run_records import (
     TryEnded,
     TryStarted,
 )
-from lifebus_supervisor.runtime.run_state import RunState, StepState, apply
+from lifebus_supervisor.runtime.run_state import RunState, StepState
 
 _PENDING: Final = StepStatus.PENDING
 _RUNNING: Final = StepStatus.RUNNING

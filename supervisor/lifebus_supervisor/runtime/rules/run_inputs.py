@@ -6,6 +6,7 @@ from lifebus_contract import InvalidRequest, StateConflict
 from lifebus_contract.questions import QuestionInfo
 from lifebus_contract.runs import RunStatus, StepStatus
 from lifebus_supervisor.runtime.rules.decisions import attach, detach
+from lifebus_supervisor.runtime.rules.run_reducer import apply_all
 from lifebus_supervisor.runtime.run_records import (
     BROKER,
     AbortRequested,
@@ -16,7 +17,7 @@ from lifebus_supervisor.runtime.run_records import (
     RunEnded,
     RunRecord,
 )
-from lifebus_supervisor.runtime.run_state import Contradiction, RunState, apply, is_retriable
+from lifebus_supervisor.runtime.run_state import Contradiction, RunState, is_retriable, open_questions
 
 
 def attached(owner: str, by: str, state: RunState, now_ms: int) -> Sequence[RunRecord]:
@@ -63,7 +64,7 @@ def not_retriable(step_id: str, status: StepStatus) -> StateConflict:
 def answered(info: QuestionInfo, state: RunState, now_ms: int) -> Sequence[RunRecord]:
     """Return the record by which a run takes an answer; nothing where it took it already, or waits no more."""
     question, answer = info.question, info.answer
-    if answer is None or state.ended is not None or question.question_id not in _waiting_for(state):
+    if answer is None or state.ended is not None or question.question_id not in open_questions(state):
         return ()
     return (
         Answered(
@@ -77,10 +78,6 @@ def answered(info: QuestionInfo, state: RunState, now_ms: int) -> Sequence[RunRe
             modifications=dict(answer.modifications),
         ),
     )
-
-
-def _waiting_for(state: RunState) -> set[str | None]:
-    return {state.question_id, *(step.question_id for step in state.steps.values())}
 
 
 def owner_gone(owner: str, state: RunState, now_ms: int) -> Sequence[RunRecord]:
@@ -99,8 +96,7 @@ def checked(state: RunState, records: Sequence[RunRecord]) -> Sequence[RunRecord
     if any(isinstance(one, Asked) for one in records[:-1]):
         raise InvalidRequest("a question ends an append", code="unrecordable")
     try:
-        for record in records:
-            state = apply(state, record)
+        apply_all(state, records)
     except Contradiction as fault:
         raise InvalidRequest(str(fault), code="unrecordable") from fault
     return records

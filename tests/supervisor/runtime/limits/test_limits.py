@@ -14,7 +14,8 @@ from lifebus_contract.questions import AnswerAction, QuestionKind
 from lifebus_contract.runs import CostRecord, LogEvent, RunStatus, StepStatus
 from lifebus_supervisor.runtime import composing
 from lifebus_supervisor.runtime.rules.decisions import ObservedEnd
-from lifebus_supervisor.runtime.run_state import RunState, reduce_run
+from lifebus_supervisor.runtime.rules.run_reducer import reduce_run
+from lifebus_supervisor.runtime.run_state import RunState
 from lifebus_supervisor.runtime.tries import Tries
 from support.flows import ScriptedRunner, exited, flow, step, until, until_over, until_waiting, use_runner
 from support.integration.following import until as until_true

@@ -10,6 +10,7 @@ from lifebus_contract.questions import AnswerAction, QuestionKind
 from lifebus_contract.runs import CostRecord, StepStatus
 from lifebus_supervisor.runtime.limits.recording import counted
 from lifebus_supervisor.runtime.rules.decisions import ObservedEnd, carry_on, end_records, interrupt
+from lifebus_supervisor.runtime.rules.run_reducer import apply, reduce_run
 from lifebus_supervisor.runtime.run_records import (
     BROKER,
     Answered,
@@ -22,7 +23,7 @@ from lifebus_supervisor.runtime.run_records import (
     decode_record,
     encode_record,
 )
-from lifebus_supervisor.runtime.run_state import RunState, apply, reduce_run
+from lifebus_supervisor.runtime.run_state import RunState
 from support.flows import exited, flow, step
 
 TOKENS, TIME_MS, LIMIT_MS, CONTEXT = 400, 2_500, 800, 300
