@@ -175,7 +175,7 @@ _STATE: Final[_Codes] = {
     "not_durable": ErrorCode(_INVALID, "the ledger is not kept: nothing is pruned"),
     "no_snapshot": ErrorCode(_INVALID, "there is no such snapshot"),
     "no_revision": ErrorCode(_INVALID, "no revision was written"),
-    "no_session": ErrorCode(_INVALID, "the ledger has no such session"),
+    "no_session": ErrorCode(_INVALID, "no such session is known"),
     "no_compaction": ErrorCode(_INVALID, "there is no such compaction"),
     "compaction_refused": ErrorCode(_INVALID, "the compaction cannot be had"),
     "cold_boot": ErrorCode(_CONFLICT, "a boot stopped at one of its steps; the detail says which and why"),
@@ -287,6 +287,15 @@ _QUESTIONS: Final[_Codes] = {
 }
 """Questions to people, and their answers."""
 
+_TRANSCRIPTS: Final[_Codes] = {
+    "session_deleted": ErrorCode(
+        _CONFLICT,
+        "the session was deleted; nothing of it is kept and nothing is taken",
+        asked_retry=RetryClass.DO_NOT_RETRY,
+    ),
+}
+"""Transcripts."""
+
 _SETTINGS: Final[_Codes] = {
     "configuration": ErrorCode(_INTERNAL, "a setting is wrong, or rules out what was asked for", also=(_OPERATOR,)),
     "manifest_invalid": ErrorCode(_INVALID, "a manifest breaks the contract"),
@@ -312,6 +321,7 @@ GROUPS: Final[dict[str, _Codes]] = {
     "Renewal": _RENEWAL,
     "Questions to people": _QUESTIONS,
     "Flows": _FLOWS,
+    "Transcripts": _TRANSCRIPTS,
     "Settings and installation": _SETTINGS,
 }
 """The table by subject, in the order of the documentation."""
