@@ -3,6 +3,7 @@
 import os
 import resource
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -16,7 +17,7 @@ from lifebus_contract.flows import OutcomeKind, ProcessLimits
 from lifebus_supervisor.runtime import step_process
 from lifebus_supervisor.runtime.step_process import StepCommand, run_step, wait_for_earlier
 from lifebus_transports.processes.shim_child import ShimChild
-from lifebus_transports.processes.shim_pool import SHIMS
+from lifebus_transports.processes.shim_pool import SHIMS, Shim, ShimPool
 from lifebus_transports.shims.messages import ShimCommand
 from support.clients.proxy_box import eventually
 from support.leftovers import MARK, marked
@@ -281,6 +282,27 @@ async def test_steps_beside_one_another_do_not_mix_and_few_shims_stay(tmp_path: 
         n: n for n in range(12)
     }
     assert len(SHIMS.idle) == 2
+
+
+def test_who_discards_a_shim_does_not_wait_for_its_end() -> None:
+    ours, theirs = socket.socketpair()
+    pool = ShimPool()
+    with theirs, subprocess.Popen(["cat"], stdin=subprocess.PIPE) as slow:  # ends with its input, not with the channel
+        pool.discard(Shim(slow.pid, ours))
+        assert theirs.recv(1) == b""  # its channel is closed
+        assert psutil.Process(slow.pid).status() != psutil.STATUS_ZOMBIE
+        assert slow.stdin is not None
+        slow.stdin.close()
+        eventually(lambda: not psutil.pid_exists(slow.pid))
+
+
+def test_a_stopped_shim_ends_all_the_same_when_it_is_discarded() -> None:
+    pool = ShimPool()
+    shim = pool.take()
+    os.kill(shim.pid, signal.SIGSTOP)
+    eventually(lambda: psutil.Process(shim.pid).status() == psutil.STATUS_STOPPED)
+    pool.discard(shim)
+    eventually(lambda: not psutil.pid_exists(shim.pid))
 
 
 async def test_the_output_is_bounded_counted_and_its_end_redacted(tmp_path: Path) -> None:

@@ -2,8 +2,10 @@
 
 import contextlib
 import os
+import signal
 import socket
 import sys
+import threading
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +31,7 @@ class ShimPool:
     def __init__(self) -> None:
         self.idle: list[Shim] = []
         self._owner = os.getpid()
+        self._ending: list[threading.Thread] = []
 
     def take(self) -> Shim:
         """Return a shim, an idle one or a new one; give it back with `release` or `discard`.
@@ -38,6 +41,7 @@ class ShimPool:
         """
         if self._owner != os.getpid():  # a fork: these shims serve its parent
             self.idle.clear()
+            self._ending.clear()
             self._owner = os.getpid()
         return self.idle.pop() if self.idle else _start()
 
@@ -49,16 +53,37 @@ class ShimPool:
             self.discard(shim)
 
     def discard(self, shim: Shim) -> None:
-        """End a shim that has no command, or take in the end of one that was killed."""
+        """End a shim that has no command, or take in the end of one that was killed; returns at once."""
         shim.channel.close()
         # It ends with its channel, if it has not yet: it has nothing else to wait for.
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(shim.pid, 0)
+        if _has_ended(shim.pid):
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(shim.pid, signal.SIGCONT)  # one that somebody has stopped would not see it
+        # Its end may take as long as the machine likes, and this is called on an event loop.
+        waiting = threading.Thread(target=_wait_for, args=(shim.pid,), name="shim-end", daemon=True)
+        waiting.start()
+        self._ending = [one for one in self._ending if one.is_alive()] + [waiting]
 
     def close(self) -> None:
-        """End the idle ones."""
+        """End the idle ones, and wait for the end of those that were discarded; blocks."""
         while self.idle:
             self.discard(self.idle.pop())
+        while self._ending:
+            self._ending.pop().join()
+
+
+def _has_ended(pid: int) -> bool:
+    """Whether a child has ended; its end is taken in."""
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
+    except ChildProcessError:  # somebody else took it in
+        return True
+
+
+def _wait_for(pid: int) -> None:
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, 0)
 
 
 def _start() -> Shim:

@@ -123,6 +123,8 @@ async def test_json_modifies_what_the_question_declares(tmp_path: Path) -> None:
         given = inbox.require("q_1").answer
         assert isinstance(given, QuestionAnswer)
         assert (given.modifications, given.message) == ({"depth": 3}, "deeper")
+        # The end of the question is written by a worker of its own.
+        await until(inbox, "q_1", lambda info: info.notifications[0].tries == 2)
         assert [path.name for path in sorted(folder.iterdir())] == ["q_1.json", "q_1.md"]
 
 
@@ -140,6 +142,32 @@ async def test_a_reply_that_is_still_being_written_is_waited_for(tmp_path: Path)
         given = inbox.require("q_1").answer
         assert given is not None
         assert given.message == "because"
+
+
+async def test_a_reply_that_somebody_writes_anew_while_it_is_read_is_not_taken_by_halves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with folder_inbox(tmp_path) as (inbox, folder, reader):
+        await asked(inbox)
+        reply = folder / "q_1.reply"
+        reply.write_text("abort\n")
+        await reader.look()
+        read = os.read
+
+        def read_a_half(descriptor: int, size: int) -> bytes:
+            monkeypatch.undo()  # the first piece alone
+            reply.write_text("retry\n")  # what is still to come: because of the token
+            os.utime(reply, ns=(0, 0))  # however coarse the times of files are
+            return read(descriptor, size)
+
+        monkeypatch.setattr(os, "read", read_a_half)
+        await reader.look()
+        assert inbox.require("q_1").is_open
+        reply.write_text("retry\nbecause of the token\n")
+        await looked(reader)
+        given = inbox.require("q_1").answer
+        assert given is not None
+        assert (given.action, given.message) == (AnswerAction.RETRY, "because of the token")
 
 
 @pytest.mark.parametrize(

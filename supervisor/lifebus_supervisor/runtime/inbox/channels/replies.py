@@ -207,7 +207,9 @@ def _read(folder: Path, directory: int, name: str) -> ReplyFile | None:
         why = "it is a symbolic link" if stat.S_ISLNK(found.st_mode) else fault.strerror
         return _reply(stem, found, "", f"the reply is not read: {why}")
     try:
-        found, text = read_own(folder / name, descriptor, MAX_REPLY_BYTES)
+        _, text = read_own(folder / name, descriptor, MAX_REPLY_BYTES)
+        # Looked at behind the text: what somebody wrote while it was read is another state, and may be half of it.
+        found = os.fstat(descriptor)
     except ValueError as fault:
         return _reply(stem, os.fstat(descriptor), "", f"the reply is not read: {fault}")
     finally:
