@@ -140,12 +140,25 @@ class SignalLog:
         # Backpressure: whoever sends faster than old signals are dropped has to wait.
         if self._unchecked > 8 * self._check_at:
             raise BrokerBusy("too many signals came before old ones could be dropped; try again", code="busy")
-        records = [
-            NewRecord(_stream_of(adapter_id, one.thread), msgspec.msgpack.encode((one.event_type, one.signal)))
-            for one in signals
-        ]
+        records = [_new_record(adapter_id, one.thread, one.event_type, one.signal) for one in signals]
         # One append: an observer that sends again after a crash can tell from `through` what is recorded already.
         await self._write([*records, NewRecord(_OBSERVED, encode_throughs({origin: through}))])
+
+    def new_records(self, adapter_id: str, thread: str, signals: Sequence[tuple[str, bytes]]) -> list[NewRecord]:
+        """Return signals as records, each given as its name and its envelope as JSON.
+
+        For who changes something else in the same append: a change of state and its signal are durable together.
+        Whoever appends them calls `committed` with what came of it.
+        """
+        return [_new_record(adapter_id, thread, event_type, signal) for event_type, signal in signals]
+
+    def committed(self, records: Sequence[Record]) -> None:
+        """Publish those of the records that are signals: they are durable now.  Records of other streams are ignored.
+
+        Called on the event loop in the order of commits, from within the callback of `Journal.append`: a later call
+        could come behind a younger signal of the same thread.
+        """
+        self._publish([record for record in records if record.stream.startswith(_PREFIX)])
 
     async def read(self, adapter_id: str, thread: str, after: int, limit: int) -> SignalSlice:
         """Return signals of a thread after a sequence, or that those are gone."""
@@ -253,7 +266,7 @@ class SignalLog:
             if not written.done():
                 written.set_result(None)
             # Also when the caller was cancelled: what is durable is published.
-            self._publish([record for record in result if record.stream.startswith(_PREFIX)])
+            self.committed(result)
 
         refusal = self._journal.append(records, done)
         if refusal is not None:
@@ -282,6 +295,10 @@ class SignalLog:
     def _observe(self, record: Record) -> None:
         self._origins.apply(record.body)
         self._last_observation = record.number
+
+
+def _new_record(adapter_id: str, thread: str, event_type: str, signal: bytes) -> NewRecord:
+    return NewRecord(_stream_of(adapter_id, thread), msgspec.msgpack.encode((event_type, signal)))
 
 
 def _stream_of(adapter_id: str, thread: str = "") -> str:

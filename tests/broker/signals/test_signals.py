@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from lifebus_broker.ledger.factory import open_unkept
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
-from lifebus_broker.ports import Journal
+from lifebus_broker.ports import Journal, NewRecord, Record, Refusal
 from lifebus_broker.signals.log import SignalLog, StoredSignal
 from lifebus_broker.signals.quota import RECENT
 from lifebus_contract import BrokerBusy
@@ -224,3 +224,20 @@ async def test_a_thread_that_is_forgotten_goes_on_with_its_numbers() -> None:
         ]
         assert [one.thread for one in await it.log.threads("codex", "a")] == ["a"]
         assert it.log.dropped == 2
+
+
+async def test_signals_that_come_with_other_records_are_published_once_they_are_committed() -> None:
+    async with unkept_journal() as journal, listening(journal) as it:
+        new = it.log.new_records("lifebus", "queue/p", [("one", b"{}"), ("two", b"{}")])
+        other = NewRecord("job/1", b"state")
+        committed: asyncio.Future[list[Record] | Refusal] = asyncio.get_running_loop().create_future()
+        assert journal.append([other, *new], committed.set_result) is None
+        assert it.published == []
+        records = await committed
+        assert not isinstance(records, Refusal)
+        it.log.committed(records)
+        assert it.published == [("lifebus", "queue/p", [1, 2])]
+        assert (it.log.take_changed(), it.log.stored) == ({("lifebus", "queue/p"): 2}, 2)
+        kept = (await it.log.read("lifebus", "queue/p", 0, 10)).signals
+        assert [(one.sequence, one.event_type, one.signal) for one in kept] == [(1, "one", b"{}"), (2, "two", b"{}")]
+        assert (await journal.read("job/1")).head == 1
