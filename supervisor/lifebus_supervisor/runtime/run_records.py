@@ -48,12 +48,16 @@ class RunDetached(_Record, frozen=True, kw_only=True, tag="detached"):
 
 
 class ContextUse(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """How full a step's context is, in tokens, each with where the number comes from; None where it is unknown."""
+    """How full a step's context is, in tokens, each with where the number comes from; None where it is unknown.
+
+    `call` is what the newest call held that was counted behind telemetry, 0 for none; it is never written.
+    """
 
     used: int | None = None
     used_source: str = ""
     window: int | None = None
     window_source: str = ""
+    call: int = 0
 
 
 class TryStarted(_Record, frozen=True, kw_only=True, tag="try_started"):

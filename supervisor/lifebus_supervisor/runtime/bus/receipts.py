@@ -28,6 +28,7 @@ from lifebus_contract.flows import OutcomeKind, StepVerdict
 from lifebus_contract.ids import EVENT, INVOCATION, PAYLOAD
 from lifebus_contract.runs import ContextSignals
 from lifebus_supervisor.runtime.bus.manifest import ADAPTER_ID, ADAPTER_VERSION, MODE
+from lifebus_supervisor.runtime.limits.run_limits import fullest
 from lifebus_supervisor.runtime.limits.signals import CONTEXT, signals_json
 from lifebus_supervisor.runtime.run_names import frame_id
 from lifebus_supervisor.runtime.run_records import (
@@ -186,7 +187,7 @@ def _pressed(maker: _Maker, after: RunState, record: PressureChanged) -> None:
     step = None if record.step is None else after.steps[record.step]
     frame = None if record.step is None or step is None else frame_id(record.step, step.number)
     if step is not None and CONTEXT in record.near:
-        facts |= _context_facts(after, step.context)
+        facts |= _context_facts(after, fullest(step.context))
     maker.add(LifecycleEvent.CONTEXT_PRESSURE_OBSERVED, facts, step=record.step, frame=frame)
 
 

@@ -17,7 +17,8 @@ REPORT: Final = "report:"
 TELEMETRY: Final = "telemetry: "
 """What the sources of numbers begin with that telemetry has shown."""
 
-_CALLS: Final = "calls: the newest one of this try"
+CALLS: Final = "calls: the newest one of this try"
+"""The source of a number that the newest call has shown."""
 
 
 class RunLimits(Struct, frozen=True, kw_only=True):
@@ -71,8 +72,27 @@ class RunLimits(Struct, frozen=True, kw_only=True):
 def context_after(context: ContextUse, cost: CostRecord) -> ContextUse:
     """Return how full a context is after calls to a model: what a single call has sent and got is what it holds.
 
-    Once telemetry is on record it is what counts: two sources would cross a limit by turns.
+    Where telemetry is on record it stays: a call is kept beside it, or the two would cross a limit by turns.
     """
-    if cost.calls != 1 or (cost.key or "").startswith(REPORT) or context.used_source.startswith(TELEMETRY):
+    if cost.calls != 1 or (cost.key or "").startswith(REPORT):
         return context
-    return structs.replace(context, used=cost.input_tokens + cost.output_tokens, used_source=_CALLS)
+    used = cost.input_tokens + cost.output_tokens
+    if context.used_source.startswith(TELEMETRY):
+        return structs.replace(context, call=used)
+    return structs.replace(context, used=used, used_source=CALLS)
+
+
+def context_shown(context: ContextUse, shown: ContextUse) -> ContextUse:
+    """Return how full a context is once telemetry shows something: a call that it does not contradict stays.
+
+    Telemetry that shows less than before has seen a compaction, which no call before it knows of.
+    """
+    is_smaller = (shown.used or 0) < (context.used or 0)
+    return structs.replace(shown, call=0 if is_smaller else context.call)
+
+
+def fullest(context: ContextUse) -> ContextUse:
+    """Return how full a context is by the fuller one of telemetry and the newest call that came behind it."""
+    if context.call <= (context.used or 0):
+        return context
+    return structs.replace(context, used=context.call, used_source=CALLS)

@@ -12,6 +12,7 @@ from msgspec import structs
 from lifebus_contract.runs import ContextSignals, StepStatus
 from lifebus_supervisor.runtime.limits.budget import TIME as BUDGET_TIME
 from lifebus_supervisor.runtime.limits.budget import is_near, left_of, near_from, near_limits
+from lifebus_supervisor.runtime.limits.run_limits import context_shown, fullest
 from lifebus_supervisor.runtime.run_records import ContextUse, PressureChanged
 from lifebus_supervisor.runtime.run_state import RunState, StepState
 
@@ -33,7 +34,7 @@ def estimate_tokens(byte_size: int) -> int:
 def signals_of(state: RunState, step_id: str, now_ms: int, measured: ContextUse | None = None) -> ContextSignals:
     """Return what is left for a step; `measured` is what telemetry says of its context now, before all else."""
     step = state.steps[step_id]
-    context = _context_of(state, step, measured or step.context)
+    context = _context_of(state, step, step.context if measured is None else context_shown(step.context, measured))
     sources: dict[str, str] = {}
     if context.used is not None:
         sources["context_tokens_used"] = context.used_source
@@ -90,7 +91,7 @@ def pressure_measured(
     step = state.steps[step_id]
     if step.status is not StepStatus.RUNNING or step.number != number:
         return []
-    near = _near_step(state, step, now_ms, _context_of(state, step, context))
+    near = _near_step(state, step, now_ms, _context_of(state, step, context_shown(step.context, context)))
     if bool(near) is bool(step.near):
         return []
     return [PressureChanged(at_ms=now_ms, step=step_id, near=near, context=context)]
@@ -114,6 +115,7 @@ def pressure_due_ms(state: RunState, running: Iterable[str], now_ms: int) -> int
 
 def _context_of(state: RunState, step: StepState, measured: ContextUse) -> ContextUse:
     """Return how full the context of a step is, by the best source that there is."""
+    measured = fullest(measured)
     used, used_source = measured.used, measured.used_source
     if used is None and step.definition.prompt is not None:
         used = estimate_tokens(len(step.definition.prompt.text.encode()))

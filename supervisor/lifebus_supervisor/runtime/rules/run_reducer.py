@@ -8,7 +8,7 @@ from msgspec import structs
 from lifebus_contract.flows import OnFailure, OutcomeKind, StepVerdict
 from lifebus_contract.questions import AnswerAction, QuestionKind
 from lifebus_contract.runs import StepStatus, TryInfo
-from lifebus_supervisor.runtime.limits.run_limits import context_after
+from lifebus_supervisor.runtime.limits.run_limits import context_after, context_shown
 from lifebus_supervisor.runtime.rules.outcome_text import reason_of
 from lifebus_supervisor.runtime.run_records import (
     AbortRequested,
@@ -204,7 +204,7 @@ def _pressed(state: RunState, record: PressureChanged) -> RunState:
     if record.step is None:
         return structs.replace(state, limits=structs.replace(state.limits, near=record.near))
     step = _step(state, record.step)
-    context = record.context or step.context
+    context = step.context if record.context is None else context_shown(step.context, record.context)
     return _with_step(state, record.step, structs.replace(step, near=record.near, context=context))
 
 

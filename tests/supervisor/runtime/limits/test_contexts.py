@@ -74,6 +74,39 @@ async def test_calls_that_were_counted_since_the_newest_telemetry_are_newer(tmp_
         assert len(await at.pressures()) == 1
 
 
+async def test_a_call_that_crosses_a_limit_is_one_event_also_where_telemetry_has_crossed_it_before(
+    tmp_path: Path,
+) -> None:
+    async with scene() as at:
+        await at.submit(flow(tmp_path, step("a"), context_tokens=1_000))
+        await at.runner.wait_for("a")
+        monitor = at.harness_of_try("s", 1)
+        # Telemetry has crossed the limit of 640 of 800 tokens, and left it: the harness has made its context smaller.
+        for used in (640, 100):
+            monitor.telemetry = telemetry_of("s", used)
+            await at.daemon.supervisor.poll_early()
+        assert (len(await at.pressures()), (await at.settled()).steps["a"].near) == (1, ())
+        await at.cost(639)
+        assert len(await at.pressures()) == 1
+        await at.cost(640)
+        assert (await at.pressures())[-1].telemetry_summary["context_used_tokens"] == 640
+        # Each of the two goes on by itself, and neither takes back what the other one has shown.
+        for used in (110, 120, 130):
+            monitor.telemetry = telemetry_of("s", used)
+            await at.daemon.supervisor.poll_early()
+            await at.cost(700)
+            found = await at.signals()
+            assert (found.near, found.context_tokens_used) == (("context_tokens",), 700)
+            assert len(await at.pressures()) == 2
+        # Less than what is on record of it is a compaction: no call before that says anything of it.
+        monitor.telemetry = telemetry_of("s", 99)
+        await at.daemon.supervisor.poll_early()
+        assert (await at.settled()).steps["a"].near == ()
+        assert (await at.signals()).context_tokens_used == 99
+        await at.cost(800)
+        assert len(await at.pressures()) == 3
+
+
 async def test_nothing_is_measured_while_no_try_runs(tmp_path: Path) -> None:
     async with scene() as at:
         looks: list[str] = []
