@@ -84,6 +84,11 @@ def test_json_behind_two_dashes_is_another_program_s(alone: Shell) -> None:
     [
         (["snapshots", "list"], "not understood: list\n  `lifebus snapshots --help` shows what there is\n"),
         (["status", "a", "b"], "not understood: a b\n  `lifebus status --help` shows what there is\n"),
+        (["flow", "nope"], "not understood: nope\n  `lifebus flow --help` shows what there is\n"),
+        (["inbox", "nope"], "not understood: nope\n  `lifebus inbox --help` shows what there is\n"),
+        (["flow", "--nope"], "not understood: --nope\n  `lifebus flow --help` shows what there is\n"),
+        (["flow", "logs", "--nope"], "not understood: --nope\n  `lifebus flow logs --help` shows what there is\n"),
+        (["flow", "ls", "--status", "x"], "--status: there is no `x`; known are running, waiting,"),
         (["emit"], "give an EVENT with its flags, or --file with documents\n  `lifebus emit --help` shows"),
         (["manifest", "show", "nope"], "adapter: there is no `nope`; known are codex, claude, gemini"),
     ],
@@ -92,6 +97,12 @@ def test_a_wrong_command_line_names_the_help_that_explains_it(alone: Shell, word
     ran = alone.call(*words)
     assert ran.code == 2
     assert ran.err.startswith(f"lifebus: {said}")
+
+
+@pytest.mark.parametrize("group", ["flow", "checkpoint"])
+def test_a_group_alone_shows_its_help(alone: Shell, group: str) -> None:
+    ran = alone.call(group)
+    assert (ran.code, ran.out) == (0, alone.call(group, "--help").out)
 
 
 @pytest.mark.parametrize(

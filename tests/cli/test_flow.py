@@ -3,7 +3,9 @@
 import os
 import re
 import signal
+import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -71,6 +73,25 @@ def test_a_file_is_explained_or_its_mistakes_are(tmp_path: Path, alone: Shell) -
     ]
 
 
+def test_people_read_of_phases_wherever_they_look(tmp_path: Path, shell: Shell) -> None:
+    for group in ("flow", "inbox", "checkpoint"):
+        words = shell.call(group, "--help").out
+        names = re.findall(r"^  ([a-z]+):", words, re.MULTILINE)
+        assert names
+        for name in names:
+            words += shell.call(group, name, "--help").out
+        assert not re.findall(r"(?i)\bsteps?\b", words), group
+    file = write(tmp_path, 'name = "one"\nshell = "exit 2"')
+    assert shell.call("flow", "run", file, "--id", "words-1", "--until-asked").code == 4
+    (question,) = shell.call("flow", "show", "words-1", "--json").json["questions"]
+    looks = [("flow", "ls"), ("flow", "show", "words-1"), ("inbox", "show", question["question"]["question_id"])]
+    looks += [("flow", name, "words-1", "none") for name in ("logs", "retry", "signals")]
+    for look in looks:
+        ran = shell.call(*look)
+        assert not re.findall(r"(?i)\bsteps?\b", ran.out + ran.err), look
+        assert ran.code == 0 or "it has one" in ran.err, look
+
+
 def test_a_file_with_mistakes_is_not_run_and_every_mistake_is_said(tmp_path: Path, shell: Shell) -> None:
     bad = write(tmp_path, 'nam = "x"\nshell = "touch ran"', 'name = "y"\ncommand = "y"')
     ran = shell.call("flow", "run", bad)
@@ -85,6 +106,7 @@ def test_a_run_is_followed_to_its_end_and_can_be_looked_at(tmp_path: Path, shell
         tmp_path, 'name = "one"\nshell = "echo said"', flaky, 'name = "last"\ncommand = ["true"]', head=AT_ONCE
     )
 
+    began = time.time()
     ran = shell.call("flow", "run", file, "--id", "looked-1")
 
     told = [re.sub(r"[\d.]+ (ms|s)\b", "T", line).split(maxsplit=1) for line in ran.out.splitlines()]
@@ -99,7 +121,13 @@ def test_a_run_is_followed_to_its_end_and_can_be_looked_at(tmp_path: Path, shell
     assert [(one["step_id"], one["status"], len(one["tries"])) for one in run["steps"]] == [
         *(("one", "done", 1), ("flaky", "done", 2), ("last", "done", 1))
     ]
-    assert re.search(r"^flaky +done +2 ", shell.call("flow", "show", "looked-1").out, re.MULTILINE)
+    shown = shell.call("flow", "show", "looked-1").out
+    assert re.search(r"^flaky +done +2 ", shown, re.MULTILINE)
+    # One form of times everywhere: that of receipts.
+    for text in (shown, shell.call("flow", "ls").out):
+        (moment,) = re.findall(r"\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ", text.split("looked-1")[-1])[:1]
+        then_s = datetime.strptime(moment, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC).timestamp()
+        assert began - 1 <= then_s <= time.time()
     assert shell.call("flow", "logs", "looked-1", "one").out == "said\n"
     assert shell.call("flow", "logs", "looked-1", "flaky", "--try", "1", "--stderr").out == "not yet\n"
     assert shell.call("flow", "logs", "looked-1", "flaky", "--try", "9").code == 65
@@ -220,6 +248,8 @@ def test_a_root_belongs_to_one_run_at_a_time(project: Path, shell: Shell) -> Non
         for here in ((), ("--here",)):
             refused = shell.call("flow", "run", file, "--id", "second-1", *here)
             assert (refused.code, "run `first-1`" in refused.err) == (1, True)
+            for way in ("resume", "abort"):
+                assert f"`lifebus flow {way} first-1`" in refused.err
         tell(project)
         assert following.wait(PATIENCE_S) == 0
 

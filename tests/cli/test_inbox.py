@@ -1,5 +1,6 @@
 """`lifebus inbox`: questions listed, shown and answered."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import anyio
@@ -34,6 +35,8 @@ def test_a_question_is_listed_shown_and_answered_once(alone: Shell) -> None:
         ):
             assert words in shown
         assert "\x1b" not in shown
+        moment = datetime.fromtimestamp(first["question"]["asked_at_ms"] / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        assert all(moment in text for text in (listed, shown))
 
         done = alone.call("inbox", "answer", "q_1", "retry", "--message", "renewed", "--as", "alice", "--json").json
         assert (done["answer"]["action"], done["answer"]["responder"], done["answer"]["channel"]) == (

@@ -1,6 +1,7 @@
 """The tree of commands.  Only names and one-line helps are here; a command's module is imported when it runs."""
 
 import sys
+from importlib import import_module
 from typing import Final
 
 from cyclopts import App, Group, Parameter
@@ -90,6 +91,13 @@ def make_app() -> App:
         # By name: the module is imported only when its command runs or its help is shown.
         app.command(f"lifebus.cli.{target}", name=name, help=text, group=groups[group])
     return app
+
+
+def subcommands(name: str) -> list[str]:
+    """Return the names of the commands of a group; none for a command that is no group."""
+    module, _, member = COMMANDS[name][1].partition(":")
+    found = getattr(import_module(f"lifebus.cli.{module}"), member)
+    return [one for one in found if not one.startswith("-")] if isinstance(found, App) else []
 
 
 def _version() -> str:

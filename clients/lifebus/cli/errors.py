@@ -72,7 +72,7 @@ _NEXT: Final = {
     "no_output": "`lifebus flow show` lists what was tried",
     "run_over": "`lifebus flow show` says how it ended; `lifebus flow retry` tries a phase of a failed run again",
     "run_exists": "leave --id out, or give another one",
-    "root_taken": "`lifebus flow ls` lists the runs; one that is over, or aborted, leaves its root",
+    "root_taken": "`lifebus flow resume RUN` goes on, `lifebus flow abort RUN` ends it",
     "not_retriable": "`lifebus flow show` says how its phases stand",
     "other_filter": "pass the same filter or none; another filter needs another name",
     "pending": "`lifebus continuation list` shows what waits; `lifebus continuation drop` removes it",
@@ -179,11 +179,14 @@ def _plain(cause: BaseException, code: ExitCode, lines: list[str]) -> dict[str, 
 
 
 def _help_for(arguments: Sequence[str]) -> str:
-    from lifebus.cli.app import COMMANDS  # noqa: PLC0415  it costs start-up time
+    from lifebus.cli.app import COMMANDS, subcommands  # noqa: PLC0415  it costs start-up time
 
-    if arguments and arguments[0] in COMMANDS:
-        return f"`lifebus {arguments[0]} --help` shows what there is"
-    return "`lifebus --help` shows the commands"
+    if not arguments or arguments[0] not in COMMANDS:
+        return "`lifebus --help` shows the commands"
+    known = subcommands(arguments[0])
+    if len(arguments) > 1 and arguments[1] in known:
+        return f"`lifebus {arguments[0]} {arguments[1]} --help` shows what there is"
+    return f"`lifebus {arguments[0]} --help` shows what there is"
 
 
 def first_cause(fault: BaseException) -> BaseException:

@@ -93,6 +93,18 @@ def size_text(count: int) -> str:
     return f"{size:.1f} GiB"
 
 
+def time_text(at_ms: int | None) -> str:
+    """Return a time, in milliseconds since the epoch, as everything here says times: in UTC; `-` without one."""
+    from datetime import UTC, datetime  # noqa: PLC0415  not every command says a time
+
+    if at_ms is None:
+        return "-"
+    try:
+        return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):  # beyond the year 9999
+        return f"{at_ms} ms"
+
+
 def put_table(
     titles: Sequence[str], rows: Iterable[Sequence[str]], *, color_of: Mapping[str, str] | None = None
 ) -> None:

@@ -20,10 +20,10 @@ _STATUS_WORDS: Final = {
 }
 _OUTCOMES: Final = {
     OutcomeKind.TIMED_OUT: "its time limit was over",
-    OutcomeKind.CANNOT_START: "cannot start",
-    OutcomeKind.UNVERIFIED: "it ended well, and what it was to leave is missing",
+    OutcomeKind.CANNOT_START: "did not start",
+    OutcomeKind.UNVERIFIED: "it ended well, but its work is not done",
     OutcomeKind.INTERRUPTED: "interrupted",
-    OutcomeKind.ABORTED: "ended, because the run was aborted",
+    OutcomeKind.ABORTED: "stopped, because the run was aborted",
 }
 
 
@@ -55,10 +55,13 @@ def changes(before: RunInfo | None, after: RunInfo, flow: FlowDefinition) -> Ite
 
 def status_text(run: RunInfo) -> str:
     """Return how a run stands, with why and how long it took where it is over."""
-    words = _STATUS_WORDS[run.status]
+    words, took = _STATUS_WORDS[run.status], ""
     if run.ended_at_ms is not None:
-        words += f" after {duration_text(run.ended_at_ms - run.started_at_ms)}"
-    return f"{words}: {run.reason}" if run.reason and run.status is not RunStatus.COMPLETED else words
+        took = f" after {duration_text(run.ended_at_ms - run.started_at_ms)}"
+    if not run.reason or run.status is RunStatus.COMPLETED:
+        return words + took
+    # "aborted by ann" says it all.
+    return run.reason + took if run.reason.startswith(f"{words} ") else f"{words}{took}: {run.reason}"
 
 
 def _step_changes(before: StepInfo, after: StepInfo, flow: Mapping[str, StepDefinition]) -> Iterator[Change]:

@@ -1,12 +1,15 @@
 """Loa's checkpoints: their schema, and where one is exported to.  Pure."""
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, cast
 
 from msgspec import Meta, Struct
 
 from lifebus.checkpoints.kinds import CheckpointArtifact, CheckpointFacts, parse_checksum, refuse
 from lifebus.loa.types import ArtifactRef, Decision, PhaseError, check_timestamp
 from lifebus_contract import InvalidRequest, validate
+
+VERSION: Final = 1
+"""The version of the schema that this program knows."""
 
 MAX_SUMMARY_WORDS: Final = 500
 """Most words of a summary."""
@@ -28,7 +31,7 @@ class LoaCheckpointDocument(Struct, frozen=True, kw_only=True):
     `summary` has at most 500 words and 8,192 bytes, and is not blank.  Times are ISO 8601 with a zone.
     """
 
-    version: Literal[1]
+    version: Literal[1]  # `VERSION`, which a type cannot name
     execution_id: _Name
     phase: _Name
     created_at: str
@@ -60,6 +63,7 @@ class LoaCheckpointKind:
         Raises:
             InvalidRequest: it breaks the schema; the field says where.
         """
+        _check_version(document)
         found = validate(document, LoaCheckpointDocument)
         return CheckpointFacts(
             name=found.phase,
@@ -89,6 +93,19 @@ class LoaCheckpointKind:
 
 LOA_CHECKPOINT: Final = LoaCheckpointKind()
 """Loa's checkpoints."""
+
+
+def _check_version(document: Any) -> None:
+    """Refuse a document of another version, of which nothing else can be said.
+
+    Raises:
+        InvalidRequest: says which version it is, which one is known, and what to do.
+    """
+    version = cast("dict[str, Any]", document).get("version") if isinstance(document, dict) else None
+    if isinstance(version, int) and not isinstance(version, bool) and version != VERSION:
+        known = f"this lifebus knows version {VERSION} alone"
+        ways = f"write it as version {VERSION}, or save it with a lifebus that knows version {version}"
+        raise refuse("$.version", f"the checkpoint is of version {version}, and {known}; {ways}")
 
 
 def _artifact(index: int, given: ArtifactRef) -> CheckpointArtifact:

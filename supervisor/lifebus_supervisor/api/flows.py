@@ -13,6 +13,7 @@ from lifebus_supervisor.api.calls import Call
 from lifebus_supervisor.api.run_output import read_output
 from lifebus_supervisor.api.table import Handlers
 from lifebus_supervisor.runtime.ports import Progress
+from lifebus_supervisor.runtime.run_names import no_step
 from lifebus_supervisor.runtime.run_records import BROKER, RunRecord
 from lifebus_supervisor.runtime.run_table import RunTable
 from lifebus_transports.messages.common import Nothing
@@ -194,8 +195,7 @@ def step_in_question(steps: Sequence[StepInfo]) -> str:
 def _step_of(run: RunInfo, step_id: str) -> StepInfo:
     found = next((one for one in run.steps if one.step_id == step_id), None)
     if found is None:
-        names = ", ".join(one.step_id for one in run.steps)
-        raise InvalidRequest(f"no step `{step_id[:64]}`; there are {names[:512]}", code="no_step")
+        raise no_step(step_id, [one.step_id for one in run.steps])
     return found
 
 

@@ -93,7 +93,7 @@ async def prompt_end(prompt: HarnessPrompt, end: StepEnd, output: Path, environm
 def judged(outcome: Outcome, report: OneShotReport, message: str) -> Outcome:
     """Return an outcome with what the harness says of it; `message` is its reason, fit to be kept."""
     if outcome.kind is OutcomeKind.EXITED and outcome.code == 0 and report.failed:
-        detail = f"it ended with 0 and says that it failed: {message or 'without a reason'}"
+        detail = f"the harness says that it failed: {message or 'without a reason'}"
         return structs.replace(outcome, kind=OutcomeKind.UNVERIFIED, detail=detail)
     return structs.replace(outcome, detail=message) if message and not outcome.detail else outcome
 

@@ -6,6 +6,7 @@ the run, and let go by the system when that process ends, however it ends.
 
 import fcntl
 import os
+import re
 from hashlib import sha256
 from pathlib import Path
 from typing import Final, Self
@@ -14,6 +15,9 @@ from lifebus_contract import StateConflict
 
 DIRECTORY: Final = "roots"
 """Where the locks are in the state directory."""
+
+_RUN: Final = re.compile(r"run `([A-Za-z0-9_.-]{1,128})`")
+"""How a holder says which run it runs."""
 
 _OPEN: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _LONGEST_HOLDER: Final = 512
@@ -41,7 +45,7 @@ class RootLock:
         except BlockingIOError:
             said = os.pread(descriptor, _LONGEST_HOLDER, 0).decode(errors="replace").strip()
             os.close(descriptor)
-            raise StateConflict(f"{root}: {said or 'another process'} holds it", code="root_taken") from None
+            raise root_taken(root, said) from None
         except OSError:
             os.close(descriptor)
             raise
@@ -54,6 +58,18 @@ class RootLock:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+def root_taken(root: str, holder: str) -> StateConflict:
+    """Return the refusal of a root that somebody holds; `holder` is what he says of himself, a run: ``run `ID` …``."""
+    found = _RUN.match(holder)
+    next_steps = f"; {ways_on(found[1])}" if found else ""
+    return StateConflict(f"{root}: {holder or 'another process'} holds it{next_steps}", code="root_taken")
+
+
+def ways_on(run_id: str) -> str:
+    """Return what whoever finds a run in his way can do with it."""
+    return f"`lifebus flow resume {run_id}` goes on with it or follows it, `lifebus flow abort {run_id}` ends it"
 
 
 def is_held(state_dir: Path, root: str) -> bool:

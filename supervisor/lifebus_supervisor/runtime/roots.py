@@ -7,7 +7,7 @@ import anyio.to_thread
 
 from lifebus_contract import InternalError, LifebusError, StateConflict
 from lifebus_supervisor.runtime.active_run import ActiveRun
-from lifebus_supervisor.runtime.root_lock import RootLock, is_held
+from lifebus_supervisor.runtime.root_lock import RootLock, is_held, root_taken
 from lifebus_supervisor.runtime.run_records import BROKER
 
 
@@ -39,7 +39,7 @@ class Roots:
         was_there = self._holders.get(run.root) == run.run_id
         holder = self._holders.setdefault(run.root, run.run_id)
         if holder != run.run_id:
-            raise StateConflict(f"{run.root}: run `{holder}` holds it", code="root_taken")
+            raise root_taken(run.root, f"run `{holder}`")
         try:
             if owner != BROKER:
                 if not await self.is_locked(run):

@@ -1,10 +1,13 @@
-"""What things of a run are called elsewhere: questions in the inbox, frames on the bus.  Pure.
+"""What things of a run are called: questions in the inbox, frames on the bus, steps that are not there.  Pure.
 
 The names are derived, never drawn: who does the same again after a crash finds what is there already.
 """
 
+from collections.abc import Iterable
 from hashlib import sha256
 from typing import Final
+
+from lifebus_contract import InvalidRequest
 
 QUESTION: Final = "q_"
 """What the ids of questions begin with."""
@@ -26,6 +29,12 @@ def approval_id(run_id: str, step_id: str, series: int) -> str:
 def frame_id(step_id: str, number: int) -> str:
     """Return the frame that a try is on the bus."""
     return _fitting(f"{step_id}#{number}")
+
+
+def no_step(step_id: str, known: Iterable[str]) -> InvalidRequest:
+    """Return the refusal of a step that a run does not have, with those that it has."""
+    # Without the word: a client may call its steps otherwise.
+    return InvalidRequest(f"the run has no `{step_id[:64]}`; it has {', '.join(known)[:512]}", code="no_step")
 
 
 def _fitting(name: str) -> str:

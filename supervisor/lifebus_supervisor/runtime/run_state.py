@@ -9,12 +9,12 @@ from typing import Final
 
 from msgspec import Struct
 
-from lifebus_contract import InvalidRequest
 from lifebus_contract.flows import FlowDefinition, StepDefinition
 from lifebus_contract.questions import QuestionKind
 from lifebus_contract.runs import RunStatus, StepStatus, TryInfo
 from lifebus_supervisor.runtime.limits.budget import Grant
 from lifebus_supervisor.runtime.limits.run_limits import RunLimits
+from lifebus_supervisor.runtime.run_names import no_step
 from lifebus_supervisor.runtime.run_records import ContextUse, RunSubmitted
 
 REOPENED: Final = frozenset({StepStatus.FAILED, StepStatus.ABORTED})
@@ -139,5 +139,5 @@ def require_step(state: RunState, step_id: str) -> StepState:
     """
     step = state.steps.get(step_id)
     if step is None:
-        raise InvalidRequest(f"the run has no step `{step_id[:64]}`", code="no_step")
+        raise no_step(step_id, state.steps)
     return step

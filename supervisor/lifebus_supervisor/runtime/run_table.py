@@ -32,6 +32,7 @@ from lifebus_supervisor.runtime.limits.recording import counted, logged
 from lifebus_supervisor.runtime.limits.run_log import events_of
 from lifebus_supervisor.runtime.ports import Progress
 from lifebus_supervisor.runtime.prompts import resolve_prompts
+from lifebus_supervisor.runtime.root_lock import ways_on
 from lifebus_supervisor.runtime.roots import Roots
 from lifebus_supervisor.runtime.rules.run_inputs import (
     aborted,
@@ -184,7 +185,6 @@ class RunTable:
             StateConflict: ``run_over``.
         """
         run = self._require_open(run_id)
-
         await self._put(run, partial(aborted, by, reason))
         return info_of(run.state)
 
@@ -207,7 +207,6 @@ class RunTable:
             raise not_retriable(step_id, step.status)
         if run.state.ended is not None:
             await self._roots.hold(run, BROKER)
-
         await self._put(run, partial(retried, step_id, by))
         self.on_active(True)
         return info_of(run.state)
@@ -223,9 +222,8 @@ class RunTable:
         """
         run = self._require_open(run_id)
         if run.state.is_attached and run.state.owner != owner:
-            raise StateConflict(f"`{run.state.owner}` runs it", code="root_taken")
+            raise StateConflict(f"`{run.state.owner}` runs it; {ways_on(run_id)}", code="root_taken")
         await self._roots.hold(run, owner)
-
         await self._put(run, partial(attached, owner, owner))
         records = await self.engine.journal.read(run_id)
         return Progress(number=len(records), appended=True, records=tuple(records))

@@ -30,7 +30,7 @@ def outcome_of(status: int, ended_by: OutcomeKind | None) -> Outcome:
     if ended_by is not None:
         # In the words alone: what a program ends with when it is told to end is no verdict of its own.
         how = f"exit code {status}" if status >= 0 else signal_name(-status)
-        return Outcome(kind=ended_by, detail=f"asked to end, it ended with {how}")
+        return Outcome(kind=ended_by, detail=f"asked to end, it did with {how}")
     if number is None:
         return Outcome(kind=OutcomeKind.EXITED, code=code)
     return Outcome(kind=OutcomeKind.SIGNALLED, code=code, signal=number, detail=signal_name(number))

@@ -105,6 +105,19 @@ def test_the_end_of_a_run_says_how_long_it_took_and_why_it_failed() -> None:
     assert told(BEGUN, over) == [(None, "failed after 1 h 2 min: `a`: code 1")]
 
 
+@pytest.mark.parametrize(
+    ("status", "reason", "said"),
+    [
+        (RunStatus.ABORTED, "aborted by ann", "aborted by ann after 2 s"),
+        (RunStatus.ABORTED, "enough", "aborted after 2 s: enough"),
+        (RunStatus.FAILED, "`a`: it ended with code 1", "failed after 2 s: `a`: it ended with code 1"),
+        (RunStatus.COMPLETED, "", "completed after 2 s"),
+    ],
+)
+def test_how_a_run_ended_is_said_without_saying_anything_twice(status: RunStatus, reason: str, said: str) -> None:
+    assert status_text(structs.replace(BEGUN, status=status, ended_at_ms=3_000, reason=reason)) == said
+
+
 @pytest.mark.parametrize("kind", list(OutcomeKind))
 def test_each_way_to_end_has_words(kind: OutcomeKind) -> None:
     assert outcome_text(Outcome(kind=kind, detail="why")).endswith(": why")

@@ -77,6 +77,16 @@ def test_what_breaks_the_schema_is_refused_with_its_field(name: str, value: Any)
     assert (refused.value.field or "").startswith(f"$.{name}")
 
 
+@pytest.mark.parametrize("version", [0, 2, 17])
+def test_a_checkpoint_of_another_version_says_which_one_it_is_and_what_to_do(version: int) -> None:
+    # Whatever else stands there: it may be right in its version.
+    with pytest.raises(InvalidRequest) as raised:
+        LOA_CHECKPOINT.facts_of({"version": version, "stage": "design"})
+    assert (raised.value.code, raised.value.field) == ("against_contract", "$.version")
+    for words in (f"is of version {version}", "knows version 1", "write it as version 1", f"knows version {version}"):
+        assert words in raised.value.detail
+
+
 def test_every_field_is_needed_everywhere() -> None:
     whole = document(artifacts=[artifact("a", b"")])
     for name in whole:

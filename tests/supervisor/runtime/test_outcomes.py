@@ -1,10 +1,16 @@
 """What the end of a try means, and how long the pause before a retry is."""
 
+import errno
+import re
+
 import pytest
 
+from lifebus.flows.progress import outcome_text
 from lifebus_contract.flows import CodeMap, CodeRule, Outcome, OutcomeKind, RetryPause, StepVerdict
+from lifebus_supervisor.runtime.rules.outcome_text import describe_outcome
 from lifebus_supervisor.runtime.rules.outcomes import judge
 from lifebus_supervisor.runtime.rules.retry_pause import pause_ms
+from lifebus_supervisor.runtime.step_outcome import never_started, outcome_of
 from support.flows import CODES, exited, flow, step
 
 PROCEED, RETRY, ESCALATE, ALERT = StepVerdict
@@ -34,6 +40,31 @@ def test_every_code_has_the_verdict_of_its_rule_and_every_other_one_is_unknown(c
 def test_what_is_no_exit_code_has_a_verdict_of_its_own(outcome: Outcome, expected: StepVerdict | None) -> None:
     found = judge(outcome, step("a"), flow("/", step("a")))
     assert (found.verdict, found.unknown_code) == (expected, False)
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        *(outcome_of(status, None) for status in (0, 3, -9, 137, -64, 255)),
+        *(outcome_of(status, kind) for status in (0, -9) for kind in (OutcomeKind.TIMED_OUT, OutcomeKind.ABORTED)),
+        *(
+            never_started({"stage": one, "number": errno.EACCES}, "p", "/d")
+            for one in ("exec", "cwd", "output", "limits")
+        ),
+        Outcome(kind=OutcomeKind.INTERRUPTED, detail="the process that watched over it was killed"),
+        Outcome(kind=OutcomeKind.UNVERIFIED, code=0, detail="`dist/app.tar` is not there"),
+    ],
+    ids=repr,
+)
+def test_how_a_try_ended_is_said_without_saying_anything_twice(outcome: Outcome) -> None:
+    for text in (outcome_text(outcome), describe_outcome(outcome)):
+        words = re.findall(r"[A-Za-z]{4,}", text)
+        assert sorted(words) == sorted(set(words)), text
+
+
+def test_a_signal_is_said_by_its_name() -> None:
+    assert describe_outcome(outcome_of(-9, None)) == "SIGKILL ended it"
+    assert describe_outcome(outcome_of(143, None), "stopped") == "SIGTERM ended it (stopped)"
 
 
 def test_a_steps_own_rules_come_before_the_flows_and_its_other_verdicts_replace_them() -> None:

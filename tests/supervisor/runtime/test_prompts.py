@@ -93,7 +93,7 @@ async def test_an_exit_code_of_0_is_no_good_end_where_the_harness_says_that_it_f
     end = await hermes(tmp_path, 0, "true")
     assert (end.outcome.kind, end.outcome.code, end.session) == (OutcomeKind.UNVERIFIED, 0, ("hermes", "s-1"))
     # Never a word of the prompt: details go into receipts.
-    assert end.outcome.detail == "it ended with 0 and says that it failed: the model said no: [redacted]"
+    assert end.outcome.detail == "the harness says that it failed: the model said no: [redacted]"
 
 
 async def test_a_bad_exit_code_stays_and_gets_the_reason(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ class ProjectOptions:
     """Whose checkpoints."""
 
     root: Annotated[Path, Parameter(env_var="LIFEBUS_FLOW_ROOT")] = Path()
-    "The root of the project; the default is this directory, in a step of a flow that of its run."
+    "The root of the project; the default is this directory, in a phase of a flow that of its run."
     kind: str = "loa.checkpoint"
     "The kind of checkpoint; the default is loa.checkpoint."
 
@@ -66,7 +66,7 @@ def save(
 
     Args:
         file: The checkpoint in JSON; without one, or with `-`, it is read from stdin.
-        session: The session that its receipt belongs to: ADAPTER/SESSION; in a step of a flow that of its run.
+        session: The session that its receipt belongs to: ADAPTER/SESSION; in a phase of a flow that of its run.
         project: Whose checkpoint it is.
         connection: Where the broker is, and the form of the answer.
     """

@@ -8,7 +8,7 @@ from cyclopts import App, Parameter
 from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions
 from lifebus.cli.connection import on_bus
 from lifebus.cli.exit_codes import ExitCode, UsageError
-from lifebus.cli.terminal import clean, paint, put, put_json, put_table, say
+from lifebus.cli.terminal import clean, paint, put, put_json, put_table, say, time_text
 from lifebus_contract.questions import AnswerAction
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def _row(info: "QuestionInfo") -> tuple[str, ...]:
     question = info.question
     return (
         question.question_id,
-        _time(question.asked_at_ms),
+        time_text(question.asked_at_ms),
         question.kind.value,
         question.client_id,
         question.run_id or "-",
@@ -146,15 +146,15 @@ def _description(info: "QuestionInfo") -> list[str]:
     facts = {
         "question": question.question_id,
         "kind": question.kind.value,
-        "asked": f"{_time(question.asked_at_ms)} by {question.client_id}",
+        "asked": f"{time_text(question.asked_at_ms)} by {question.client_id}",
         "run": question.run_id or "",
-        "step": question.step_id or "",
+        "phase": question.step_id or "",
         "state": _state(info),
         "reminders": str(info.reminders or ""),
     }
     lines += [f"{name:10} {clean(value)}" for name, value in facts.items() if value]
     if given is not None:
-        lines += [f"{'answered':10} {_time(given.responded_at_ms)} through {clean(given.channel)}"]
+        lines += [f"{'answered':10} {time_text(given.responded_at_ms)} through {clean(given.channel)}"]
         lines += [f"{'message':10} {clean(line)}" for line in given.message.splitlines()]
         lines += [f"{'set':10} {clean(f'{name}={_json(value)}')}" for name, value in given.modifications.items()]
     lines += _section("Suggested", [f"- {clean(one)}" for one in question.suggested_actions])
@@ -184,7 +184,7 @@ def ways_to_answer(info: "QuestionInfo") -> list[str]:
 
 
 def _notification(one: "Notification") -> str:
-    what = f"delivered {_time(one.delivered_at_ms)}" if one.delivered_at_ms is not None else "not delivered yet"
+    what = f"delivered {time_text(one.delivered_at_ms)}" if one.delivered_at_ms is not None else "not delivered yet"
     fault = f"; the last try failed: {one.fault}" if one.fault else ""
     return clean(f"{one.channel}: {what}, {one.tries} {'try' if one.tries == 1 else 'tries'}{fault}")
 
@@ -195,12 +195,3 @@ def _section(head: str, lines: "Sequence[str]") -> list[str]:
 
 def _json(value: Any) -> str:
     return json_module.dumps(value, ensure_ascii=False)
-
-
-def _time(at_ms: int) -> str:
-    from datetime import datetime  # noqa: PLC0415
-
-    try:
-        return datetime.fromtimestamp(at_ms / 1000).astimezone().isoformat(sep=" ", timespec="seconds")
-    except (ValueError, OverflowError, OSError):  # beyond the year 9999
-        return f"{at_ms} ms"

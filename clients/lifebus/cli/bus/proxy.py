@@ -72,7 +72,7 @@ def stdio(
     Args:
         runtime_dir: The directory with the broker's sockets.
         timeout: How long a question may wait for the broker.
-        root: The directory beneath which files may be read and written; in a step of a flow that of its run.
+        root: The directory beneath which files may be read and written; in a phase of a flow that of its run.
     """
     import anyio  # noqa: PLC0415
 

@@ -8,11 +8,11 @@ from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_c
 from lifebus.cli.connection import on_bus
 from lifebus.cli.exit_codes import ExitCode
 from lifebus.cli.flows.check import check
-from lifebus.cli.flows.common import COLORS, find_run, moment, person
+from lifebus.cli.flows.common import COLORS, find_run, person
 from lifebus.cli.flows.logs import logs
 from lifebus.cli.flows.questions import open_questions, put_question
 from lifebus.cli.flows.run import next_steps, resume, run
-from lifebus.cli.terminal import clean, paint, put, put_json, put_table, say
+from lifebus.cli.terminal import clean, paint, put, put_json, put_table, say, time_text
 from lifebus.flows.durations import duration_text
 from lifebus.flows.progress import end_text, status_text, try_text
 from lifebus_contract.runs import RunInfo, RunStatus, StepInfo
@@ -56,7 +56,7 @@ def list_runs(*, status: str | None = None, connection: ConnectionOptions = DEFA
 def _row(one: "RunSummary") -> tuple[str, ...]:
     now = ", ".join(f"{step} {status.value.replace('_', ' ')}" for step, status in one.current)
     took = "-" if one.ended_at_ms is None else duration_text(one.ended_at_ms - one.started_at_ms)
-    began = moment(one.started_at_ms)
+    began = time_text(one.started_at_ms)
     return one.run_id, one.status.value, f"{one.steps_over}/{one.steps}", now or one.reason or "-", began, took
 
 
@@ -87,7 +87,7 @@ def _put_run(found: RunInfo, flow: "FlowDefinition", questions: "list[QuestionIn
         "status": status_text(found),
         "root": found.root,
         "owner": found.owner,
-        "began": moment(found.started_at_ms),
+        "began": time_text(found.started_at_ms),
         "interruptions": str(found.interruptions) if found.interruptions else "",
         "tokens": f"{found.tokens:,}" if found.tokens else "",
         "cost": _cost_text(found),

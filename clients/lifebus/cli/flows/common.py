@@ -1,7 +1,6 @@
-"""What the commands of flows share: which run is meant, who asks, how things are shown."""
+"""What the commands of flows share: which run is meant, who asks, how things look."""
 
 import getpass
-from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from lifebus.cli.exit_codes import ExitCode, UsageError
@@ -72,10 +71,3 @@ def person() -> str:
         return getpass.getuser() or "somebody"
     except (KeyError, OSError):  # a user without an entry, in a container
         return "somebody"
-
-
-def moment(epoch_ms: int | None) -> str:
-    """Return a time for people, in their own zone."""
-    if epoch_ms is None:
-        return "-"
-    return datetime.fromtimestamp(epoch_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")

@@ -194,7 +194,7 @@ def _usual_body(message: QuestionMessage) -> str:
         return "Nobody waits for an answer any more.\n\nNotification $delivery"
     lines = ["$reason"] if question.reason else []
     if question.run_id is not None:
-        lines.append("Run $run, step $step" if question.step_id is not None else "Run $run")
+        lines.append("Run $run, phase $step" if question.step_id is not None else "Run $run")
     if question.suggested_actions:
         lines.append("Suggested:\n$suggestions")
     lines.append("Answer with: $actions\n$command")

@@ -4,15 +4,16 @@ from typing import Final
 
 from lifebus_contract.flows import Outcome, OutcomeKind, StepVerdict
 from lifebus_supervisor.runtime.run_records import TryEnded
+from lifebus_transports.signal_names import signal_name
 
 _TEXTS: Final = {
     OutcomeKind.EXITED: "it ended with code {code}",
-    OutcomeKind.SIGNALLED: "signal {signal} ended it",
+    OutcomeKind.SIGNALLED: "{signal} ended it",
     OutcomeKind.TIMED_OUT: "its time limit was over",
     OutcomeKind.CANNOT_START: "it could not be started",
     OutcomeKind.INTERRUPTED: "whoever ran it ended in the middle of it",
     OutcomeKind.ABORTED: "it was stopped",
-    OutcomeKind.UNVERIFIED: "it ended well, but something that it was to leave is missing",
+    OutcomeKind.UNVERIFIED: "it ended well, but its work is not done",
 }
 
 
@@ -28,6 +29,9 @@ def reason_of(record: TryEnded, retries: int) -> str:
 
 def describe_outcome(outcome: Outcome, label: str | None = None) -> str:
     """Return how a try ended, for people."""
-    said = _TEXTS[outcome.kind].format(code=outcome.code, signal=outcome.signal)
-    name = f" ({label})" if label else ""
-    return f"{said}{name}: {outcome.detail}" if outcome.detail else f"{said}{name}"
+    name = signal_name(outcome.signal or 0)
+    said = _TEXTS[outcome.kind].format(code=outcome.code, signal=name)
+    if label:
+        said += f" ({label})"
+    # Of a signal the detail is often its name alone.
+    return f"{said}: {outcome.detail}" if outcome.detail and outcome.detail != name else said

@@ -58,7 +58,9 @@ def retried(step_id: str, by: str, state: RunState, now_ms: int) -> Sequence[Run
 
 def not_retriable(step_id: str, status: StepStatus) -> StateConflict:
     """Return why a step is not tried again."""
-    return StateConflict(f"step `{step_id[:64]}` is {status.value}: it cannot be tried again", code="not_retriable")
+    return StateConflict(
+        f"`{step_id[:64]}` is {status.value.replace('_', ' ')}: it cannot be tried again", code="not_retriable"
+    )
 
 
 def answered(info: QuestionInfo, state: RunState, now_ms: int) -> Sequence[RunRecord]:

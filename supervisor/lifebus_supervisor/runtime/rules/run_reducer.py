@@ -186,7 +186,7 @@ def _failed(state: RunState, step: StepState, want: Want) -> RunState:
     if how is OnFailure.SKIP:
         return _with_step(state, name, structs.replace(step, status=StepStatus.SKIPPED))
     if how is OnFailure.ABORT:
-        failing = state.failing or f"`{name}` failed: {want.reason}"
+        failing = state.failing or f"`{name}`: {want.reason}"
         return structs.replace(
             _with_step(state, name, structs.replace(step, status=StepStatus.FAILED)), failing=failing
         )

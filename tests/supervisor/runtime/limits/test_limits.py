@@ -203,7 +203,7 @@ async def test_calls_are_counted_once_and_a_model_without_a_price_is_an_error_an
         assert {name: one.calls for name, one in found.by_step.items()} == {"a": 1, "b": 3}
         info = at.runs.info(at.run_id)
         assert (info.tokens, info.cost_micros, info.unpriced_calls) == (150, 40, 3)
-        with pytest.raises(InvalidRequest, match="no step"):
+        with pytest.raises(InvalidRequest, match="no `z`; it has a, b"):
             await at.cost(1, "z")
 
 
