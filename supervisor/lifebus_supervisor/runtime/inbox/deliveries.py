@@ -24,8 +24,8 @@ from lifebus_supervisor.runtime.inbox.records import (
     QuestionReminded,
     QuestionState,
 )
-from lifebus_supervisor.runtime.inbox.reminders import ReminderPlan, reminder_due_ms
-from lifebus_supervisor.runtime.inbox.retries import LONGEST_PAUSE_MS, ChannelPlan, DueDelivery, due_delivery, pause_ms
+from lifebus_supervisor.runtime.inbox.reminders import ReminderPlan, after_quiet_ms, reminder_due_ms
+from lifebus_supervisor.runtime.inbox.retries import LONGEST_PAUSE_MS, ChannelPlan, due_delivery, pause_ms
 
 _UNWRITTEN_S: Final = 5.0
 """How long a worker rests when the journal takes nothing."""
@@ -86,9 +86,19 @@ class QuestionDeliveries:
             return
         for worker in self._workers:
             worker.refresh(state)
-        self._due.put(question_id, reminder_due_ms(state, self._reminders) if self._reminds else None)
+        self._order_reminder(question_id, state)
         if not state.is_open:
             self._settled.set()
+
+    def _order_reminder(self, question_id: str, state: QuestionState) -> None:
+        now_ms = self._clock()
+        since_ms = min(state.occasion_at_ms, now_ms)
+        at_ms = reminder_due_ms(state, self._reminders, since_ms) if self._reminds else None
+        if at_ms is not None and state.occasion_at_ms > now_ms:
+            # The clock was set back: the pause counts from now on, and once, whatever else is recorded meanwhile.
+            self._due.put_at_latest(question_id, at_ms)
+        else:
+            self._due.put(question_id, at_ms)
 
     def wake(self) -> None:
         """Look at the clock again."""
@@ -101,6 +111,11 @@ class QuestionDeliveries:
             name = await self._due.take()
             state = self._inbox.state(name)
             if state is None or not state.is_open:
+                continue
+            now_ms = self._clock()
+            later_ms = after_quiet_ms(now_ms, self._reminders.quiet, self._reminders.zone)
+            if later_ms > now_ms:  # a machine that slept wakes in the night, or a clock was set
+                self._due.put(name, later_ms)
                 continue
             # One reminder however many were missed while no broker ran: the next is counted from now.
             if not await _note(self._inbox, name, QuestionReminded(self._clock())):
@@ -138,12 +153,16 @@ class _ChannelWorker:
         name = state.question.question_id
         found = due_delivery(state, self._plan)
         # What is being delivered right now is looked at again when that is over.
-        if name != self._at_work:
-            self.due.put(name, None if found is None else self._not_too_late(found))
-
-    def _not_too_late(self, found: DueDelivery) -> int:
-        """Return when something is due, also where the clock was set back: a pause lasts no longer for that."""
-        return min(found.at_ms, self._clock() + (2 * LONGEST_PAUSE_MS if found.is_retry else 0))
+        if name == self._at_work:
+            return
+        if found is None:
+            self.due.put(name, None)
+            return
+        latest_ms = self._clock() + (2 * LONGEST_PAUSE_MS if found.is_retry else 0)
+        if found.at_ms > latest_ms:  # the clock was set back: a pause lasts no longer for that
+            self.due.put_at_latest(name, latest_ms)
+        else:
+            self.due.put(name, found.at_ms)
 
     async def run(self) -> None:
         """Deliver what is due, until cancelled."""

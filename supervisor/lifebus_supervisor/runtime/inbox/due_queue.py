@@ -10,11 +10,16 @@ _STEP_S: Final = 60.0
 """The longest sleep: the wall clock may be set, and the machine may have slept."""
 
 
+_SET_BACK_MS: Final = 1_000
+"""A clock that shows so much less than before was set back; what is due comes no later for that."""
+
+
 class DueQueue:
     """Names that are each due at a time.  `clock` returns wall-clock milliseconds."""
 
     def __init__(self, clock: Callable[[], int]) -> None:
         self._clock = clock
+        self._shown_ms = clock()
         self._due: dict[str, int] = {}
         self._heap: list[tuple[int, str]] = []
         self._changed = anyio.Event()
@@ -28,6 +33,10 @@ class DueQueue:
             heapq.heappush(self._heap, (at_ms, name))
             self._rebuild()
             self.wake()
+
+    def put_at_latest(self, name: str, at_ms: int) -> None:
+        """Have a name due at a time, unless it is due before."""
+        self.put(name, min(at_ms, self._due.get(name, at_ms)))
 
     def wake(self) -> None:
         """Look at the clock again."""
@@ -50,12 +59,24 @@ class DueQueue:
 
     def _left_s(self) -> float | None:
         """Return how long it takes until the first name is due, None where there is none."""
+        now_ms = self._clock()
+        if self._shown_ms - now_ms > _SET_BACK_MS:
+            self._set_back(self._shown_ms - now_ms)
+        self._shown_ms = now_ms
         while self._heap and self._due.get(self._heap[0][1]) != self._heap[0][0]:
             heapq.heappop(self._heap)
-        return (self._heap[0][0] - self._clock()) / 1000 if self._heap else None
+        return (self._heap[0][0] - now_ms) / 1000 if self._heap else None
 
     def _rebuild(self) -> None:
         """Leave out what is not due any more, where that is most of the heap."""
         if len(self._heap) > 2 * len(self._due) + 64:
-            self._heap = [(at_ms, name) for name, at_ms in self._due.items()]
-            heapq.heapify(self._heap)
+            self._order()
+
+    def _set_back(self, by_ms: int) -> None:
+        """Have everything due after the same pause as before the clock was set back."""
+        self._due = {name: at_ms - by_ms for name, at_ms in self._due.items()}
+        self._order()
+
+    def _order(self) -> None:
+        self._heap = [(at_ms, name) for name, at_ms in self._due.items()]
+        heapq.heapify(self._heap)

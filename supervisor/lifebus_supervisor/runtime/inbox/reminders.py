@@ -53,13 +53,17 @@ class ReminderPlan(Struct, frozen=True, kw_only=True):
     zone: tzinfo | None = None
 
 
-def reminder_due_ms(state: QuestionState, plan: ReminderPlan) -> int | None:
-    """Return when people are to be reminded next of a question, None where they are not."""
+def reminder_due_ms(state: QuestionState, plan: ReminderPlan, since_ms: int | None = None) -> int | None:
+    """Return when people are to be reminded next of a question, None where they are not.
+
+    The pause counts from `since_ms`, by default from when they were asked or reminded before.
+    """
     if not state.is_open or not plan.first_ms:
         return None
     # The exponent is bounded, or a question that is open for years would make an enormous number.
     pause_ms = min(plan.first_ms << min(state.occasion, 32), max(plan.longest_ms, plan.first_ms))
-    return after_quiet_ms(state.occasion_at_ms + pause_ms, plan.quiet, plan.zone)
+    began_ms = state.occasion_at_ms if since_ms is None else since_ms
+    return after_quiet_ms(began_ms + pause_ms, plan.quiet, plan.zone)
 
 
 def after_quiet_ms(at_ms: int, quiet: QuietHours | None, zone: tzinfo | None) -> int:

@@ -13,6 +13,7 @@ import pytest
 from lifebus_broker.ledger.refusals import DISK_FULL
 from lifebus_contract.questions import AnswerAction, Notification
 from lifebus_supervisor.runtime.inbox.channels.channel import DeliveryFault
+from lifebus_supervisor.runtime.inbox.deliveries import QuestionDeliveries
 from lifebus_supervisor.runtime.inbox.reminders import QuietHours, ReminderPlan
 from support.inbox.delivering import MINUTE_MS, Clock, Recording, delivering, until
 from support.inbox.questions import AT_MS, answer, inbox_of, ledger_in, question
@@ -156,6 +157,103 @@ async def test_nobody_is_reminded_in_quiet_hours_and_a_restart_changes_nothing(t
                 assert channel.tries == tries
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_a_clock_that_is_set_back_two_days_puts_no_reminder_off(tmp_path: Path, restarts: bool) -> None:
+    clock, channel = Clock(), Recording()
+    plan = ReminderPlan(first_ms=60 * MINUTE_MS, longest_ms=60 * MINUTE_MS, zone=ZoneInfo("UTC"))
+    async with ledger_in(tmp_path) as ledger:
+        async with delivering(inbox := await inbox_of(ledger, clock), clock, plan, screen=channel) as deliveries:
+            await inbox.ask(question())
+            await until(inbox, "q_1", lambda info: bool(info.notifications))
+            clock.now_ms += 20 * MINUTE_MS
+            deliveries.wake()  # it looks once a minute
+            await anyio.wait_all_tasks_blocked()
+            clock.now_ms -= TWO_DAYS_MS
+            if not restarts:
+                await reminded_after(40, clock, channel, deliveries)
+                return
+        async with delivering(await inbox_of(ledger, clock), clock, plan, screen=channel) as deliveries:
+            # Nobody knows any more how much of the pause is over: it counts from the start of the broker.
+            await reminded_after(60, clock, channel, deliveries)
+
+
+async def reminded_after(minutes: int, clock: Clock, channel: Recording, deliveries: QuestionDeliveries) -> None:
+    """See that the next reminder comes after so long, and the one after it an hour later."""
+    for pause_min, before in ((minutes, 1), (60, 2)):
+        for passed_ms, tries in ((0, before), (pause_min * MINUTE_MS - 1, before), (1, before + 1)):
+            clock.now_ms += passed_ms
+            deliveries.wake()
+            await anyio.wait_all_tasks_blocked()
+            if tries > before:
+                await channel.tried(tries)
+            assert channel.tries == tries
+            await anyio.wait_all_tasks_blocked()
+
+
+async def test_a_clock_that_is_set_back_delays_no_retry_also_while_other_channels_fail(tmp_path: Path) -> None:
+    clock, channel, other = Clock(), Recording(), Recording()
+    channel.fault = other.fault = DeliveryFault("away")
+    async with ledger_in(tmp_path) as ledger:
+        inbox = await inbox_of(ledger, clock)
+        async with delivering(inbox, clock, screen=channel):
+            await inbox.ask(question())
+            await until(inbox, "q_1", lambda info: bool(info.notifications))
+        clock.now_ms -= TWO_DAYS_MS
+        again = await inbox_of(ledger, clock)
+        async with delivering(again, clock, screen=channel, other=other) as deliveries:
+            # Each failure of the other channel is a record of the question.
+            for _ in range(8):
+                tries = other.tries
+                clock.now_ms += 16 * MINUTE_MS
+                deliveries.wake()
+                await other.tried(tries + 1)
+                await until(again, "q_1", lambda info, tries=tries: info.notifications[-1].tries > tries)  # type: ignore[misc]
+            assert channel.tries > 1
+
+
+async def test_a_machine_that_wakes_in_the_night_reminds_in_the_morning(tmp_path: Path) -> None:
+    clock, channel = Clock(), Recording()
+    # asked at 14:13:20; due an hour later, when the machine sleeps
+    quiet = QuietHours.parse("22:00-07:30")
+    plan = ReminderPlan(first_ms=60 * MINUTE_MS, longest_ms=60 * MINUTE_MS, quiet=quiet, zone=ZoneInfo("UTC"))
+    async with ledger_in(tmp_path) as ledger:
+        inbox = await inbox_of(ledger, clock)
+        async with delivering(inbox, clock, plan, screen=channel) as deliveries:
+            await inbox.ask(question())
+            await until(inbox, "q_1", lambda info: bool(info.notifications))
+            midnight_ms = AT_MS - AT_MS % (1_440 * MINUTE_MS) + 1_440 * MINUTE_MS
+            for at_ms, tries in ((midnight_ms, 1), (midnight_ms + 450 * MINUTE_MS - 1, 1)):
+                clock.now_ms = at_ms
+                deliveries.wake()
+                await anyio.wait_all_tasks_blocked()
+                assert (channel.tries, inbox.require("q_1").reminders) == (tries, 0)
+            clock.now_ms += 1
+            deliveries.wake()
+            await channel.tried(2)
+    assert inbox.require("q_1").reminders == 1
+
+
+async def test_two_days_forward_are_one_reminder(tmp_path: Path) -> None:
+    clock, channel = Clock(), Recording()
+    plan = ReminderPlan(first_ms=MINUTE_MS, longest_ms=MINUTE_MS, zone=ZoneInfo("UTC"))
+    async with ledger_in(tmp_path) as ledger:
+        inbox = await inbox_of(ledger, clock)
+        async with delivering(inbox, clock, plan, screen=channel) as deliveries:
+            await inbox.ask(question())
+            await until(inbox, "q_1", lambda info: bool(info.notifications))
+            clock.now_ms += TWO_DAYS_MS
+            deliveries.wake()
+            await until(inbox, "q_1", lambda info: info.reminders > 0 and info.notifications[0].tries == 2)
+            # Somebody sets it right again: the next reminder comes a minute later, and not in two days.
+            clock.now_ms -= TWO_DAYS_MS
+            deliveries.wake()
+            await anyio.wait_all_tasks_blocked()
+            assert inbox.require("q_1").reminders == 1
+            clock.now_ms += MINUTE_MS
+            deliveries.wake()
+            await channel.tried(3)
+
+
 async def test_a_thousand_open_questions_are_delivered_and_then_cost_no_timer_each(tmp_path: Path) -> None:
     clock, channel = Clock(), Recording()
     plan = ReminderPlan(first_ms=60 * MINUTE_MS, longest_ms=60 * MINUTE_MS)
@@ -170,6 +268,9 @@ async def test_a_thousand_open_questions_are_delivered_and_then_cost_no_timer_ea
             timers = [one for one in _loop_timers() if not one.cancelled()]
             # One for the earliest reminder; the other is the test's own time limit.
             assert len(timers) <= 3
+
+
+TWO_DAYS_MS = 2 * 1_440 * MINUTE_MS
 
 
 def _loop_timers() -> list[Any]:
