@@ -97,6 +97,8 @@ class ScriptedRunner:
         self.most = 0
         self._changed = anyio.Event()
 
+    is_finishing = False
+
     async def run(self, state: RunState, step_id: str, cancelled: anyio.Event) -> ObservedEnd:
         """End the try as the test says."""
         self.begun.append((step_id, state.steps[step_id].number))

@@ -146,7 +146,8 @@ def _is_unfinished(daemon: Daemon) -> bool:
     """Whether something taken is not durable yet; once the ledger has failed, nothing will be."""
     if daemon.halt.exit_code == EXIT_IO:
         return False
-    return bool(daemon.bus.dispatches or daemon.bus.ledger.status().queued or daemon.corrector.is_pending)
+    is_writing = daemon.bus.dispatches or daemon.bus.ledger.status().queued or daemon.corrector.is_pending
+    return bool(is_writing or daemon.runs.is_finishing)
 
 
 async def _handle_signals(signals: AsyncIterator[signal.Signals], daemon: Daemon) -> None:

@@ -45,6 +45,11 @@ class RunPort(Protocol):
 class TryRunner(Protocol):
     """Someone who runs one try of a step."""
 
+    @property
+    def is_finishing(self) -> bool:
+        """Whether the program of some try has ended and how is not returned yet."""
+        ...
+
     async def run(self, state: RunState, step_id: str, cancelled: anyio.Event) -> ObservedEnd:
         """Run the try that the state says is running, and return how it ended."""
         ...

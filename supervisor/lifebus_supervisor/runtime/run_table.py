@@ -327,6 +327,11 @@ class RunTable:
             run.release()
 
     @property
+    def is_finishing(self) -> bool:
+        """Whether the end of some try is known, and is not durable yet."""
+        return self.engine.runner.is_finishing or any(run.is_writing for run in self._runs.values())
+
+    @property
     def has_foreign(self) -> bool:
         """Whether a client runs some run."""
         return any(run.state.is_attached and not run.is_ours for run in self._runs.values())

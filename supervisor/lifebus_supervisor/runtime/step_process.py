@@ -71,7 +71,7 @@ async def run_step(command: StepCommand, *, cancelled: anyio.Event) -> StepEnd:
     """Run the program to its end and return how it ended; never raises for what the program does.
 
     When `cancelled` is set, or its time limit is over, it is asked to end, and killed after its grace.  A caller that
-    is cancelled takes the program along.
+    is cancelled takes the program along, and gets the end of one that had ended by itself.
     """
     began = time.monotonic_ns()
     child = ShimChild(_shim_command(command))
@@ -90,12 +90,22 @@ async def run_step(command: StepCommand, *, cancelled: anyio.Event) -> StepEnd:
                 child.ask_to_end(command.grace_ms)
             await child.ended.wait()
             tasks.cancel_scope.cancel()
+    except anyio.get_cancelled_exc_class():
+        await _end_with_caller(child, command.grace_ms)
+        # One that had ended before it could be asked ended as always, and is not run again for nothing.
+        if child.end is None or child.end["asked"]:
+            raise
     finally:
-        if not child.ended.is_set():
-            child.ask_to_end(min(command.grace_ms, _CANCELLED_GRACE_MS))
-            with anyio.CancelScope(shield=True):
-                await child.ended.wait()
+        await _end_with_caller(child, command.grace_ms)
     return _step_end(command, child, ended_by or OutcomeKind.ABORTED, (time.monotonic_ns() - began) // 1_000_000)
+
+
+async def _end_with_caller(child: ShimChild, grace_ms: int) -> None:
+    """End what still runs, in little time: its caller is cancelled."""
+    if not child.ended.is_set():
+        child.ask_to_end(min(grace_ms, _CANCELLED_GRACE_MS))
+        with anyio.CancelScope(shield=True):
+            await child.ended.wait()
 
 
 async def wait_for_earlier(output: Path) -> None:

@@ -1,7 +1,9 @@
 """One try of a step: its command is made, run, and what it was to leave is looked at."""
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 import anyio
 import structlog
@@ -19,6 +21,9 @@ from lifebus_supervisor.runtime.rules.step_environment import step_environment
 from lifebus_supervisor.runtime.run_state import RunState
 from lifebus_supervisor.runtime.step_process import StepCommand, StepEnd, run_step, wait_for_earlier
 
+_FINISHING_S: Final = 1.0
+"""How long the end of a program is looked at whose broker has to stop meanwhile."""
+
 _log = structlog.get_logger("lifebus.runtime")
 
 
@@ -28,6 +33,12 @@ class Tries:
     def __init__(self, state_dir: Path, environ: Mapping[str, str]) -> None:
         self._state_dir = state_dir
         self._environ = environ
+        self._finishing = 0
+
+    @property
+    def is_finishing(self) -> bool:
+        """Whether the program of some try has ended and how is not returned yet."""
+        return self._finishing > 0
 
     async def run(self, state: RunState, step_id: str, cancelled: anyio.Event) -> ObservedEnd:
         """Run the try that the state says is running, and return how it ended."""
@@ -50,11 +61,15 @@ class Tries:
             limits=definition.limits,
         )
         end = await run_step(command, cancelled=cancelled)
-        if definition.prompt is None:
-            return await _verified(state, step_id, end)
-        said = await prompt_end(definition.prompt, end, output, command.environment)
-        seen = await _verified(state, step_id, structs.replace(end, outcome=said.outcome), said.session)
-        return structs.replace(seen, costs=await _costs(state, step_id, said, command.environment))
+        self._finishing += 1
+        is_stopped = anyio.current_effective_deadline() == -math.inf
+        try:
+            # What the program did is done: where there is a moment left, its end is recorded, and it runs once.
+            with anyio.move_on_after(_FINISHING_S if is_stopped else None, shield=is_stopped):
+                return await _observed(state, step_id, end, command)
+            raise TimeoutError("the broker had to stop before the end of the program was looked at")
+        finally:
+            self._finishing -= 1
 
     async def _wait_for_interrupted(self, state: RunState, step_id: str) -> None:
         """Wait until nothing is left of the try before this one, where nobody saw its end."""
@@ -64,6 +79,16 @@ class Tries:
 
     def _output(self, state: RunState, step_id: str, number: int) -> Path:
         return output_of_try(self._state_dir, state.run_id, step_id, number)
+
+
+async def _observed(state: RunState, step_id: str, end: StepEnd, command: StepCommand) -> ObservedEnd:
+    """Return how a try ended whose program has ended: what it left and, of a prompt, what it said and cost."""
+    prompt = state.steps[step_id].definition.prompt
+    if prompt is None:
+        return await _verified(state, step_id, end)
+    said = await prompt_end(prompt, end, command.output, command.environment)
+    seen = await _verified(state, step_id, structs.replace(end, outcome=said.outcome), said.session)
+    return structs.replace(seen, costs=await _costs(state, step_id, said, command.environment))
 
 
 async def _costs(
