@@ -9,7 +9,6 @@ from functools import partial
 import psutil
 
 from bench.lifebus_client import Lifebus, broker
-from bench.peers import jetstream, redis_streams
 from bench.report import Aim, ratio
 from bench.workload import Item, Peer, Rate, cpu_seconds, items, percentile
 
@@ -48,7 +47,7 @@ def compare(sizes: Sizes, say: Callable[[str], None]) -> tuple[Results, dict[str
     turns: dict[str, dict[str, list[Figure]]] = {}
     settings: dict[str, str] = {}
     for turn in range(sizes.rounds):
-        for start in SYSTEMS:
+        for start in _systems():
             with start() as system:
                 if system is None:
                     continue
@@ -121,10 +120,13 @@ def _lifebus() -> Iterator[Peer | None]:
         yield Lifebus(running)
 
 
-SYSTEMS: tuple[Callable[[], AbstractContextManager[Peer | None]], ...] = (
-    _lifebus,
-    redis_streams.running,
-    partial(jetstream.running, always=True),
-    partial(jetstream.running, always=False),
-)
-"""How to start each system; one that is not installed yields None."""
+def _systems() -> tuple[Callable[[], AbstractContextManager[Peer | None]], ...]:
+    """Return how to start each system; one that is not installed yields None."""
+    from bench.peers import jetstream, redis_streams  # noqa: PLC0415  no other part needs the peers' libraries
+
+    return (
+        _lifebus,
+        redis_streams.running,
+        partial(jetstream.running, always=True),
+        partial(jetstream.running, always=False),
+    )

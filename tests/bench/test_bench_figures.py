@@ -1,5 +1,8 @@
 """The arithmetic behind `make bench`: a wrong ratio would praise or blame the wrong system."""
 
+import subprocess
+import sys
+
 import pytest
 
 from bench.report import Aim, ratio
@@ -42,3 +45,9 @@ def test_a_percentile_is_a_value_that_was_measured() -> None:
 
 def test_a_rate_counts_acknowledgements() -> None:
     assert Rate(acknowledged=500, seconds=0.25).per_second == 2000
+
+
+def test_only_the_comparison_needs_the_libraries_of_the_peers() -> None:
+    absent = "import sys; sys.modules.update({'nats': None, 'redis': None}); import bench.run; print(*bench.run.PARTS)"
+    parts = subprocess.run([sys.executable, "-c", absent], check=True, capture_output=True, text=True).stdout.split()
+    assert {"peers", "flows"} <= set(parts)
