@@ -38,7 +38,8 @@ class ActiveRun:
     """A run.  `root` is the real path that it holds.
 
     `state` is what is durable; `unwritten` are first records that are not.  `tries` has, for each step that runs in
-    this process, what stops it.  `due` is the monotonic second at which it is looked at again.
+    this process, what stops it.  `due` is the monotonic second at which it is looked at again.  One that `is_held`
+    goes on when its receipts have.
     """
 
     state: RunState
@@ -51,6 +52,7 @@ class ActiveRun:
     changed: anyio.Event | None = None
     due: float | None = None
     is_writing: bool = False
+    is_held: bool = False
 
     @property
     def run_id(self) -> str:

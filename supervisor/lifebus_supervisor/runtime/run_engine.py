@@ -140,8 +140,8 @@ class RunEngine:
         """Add what follows, where the broker runs it: another owner decides by itself."""
         state = states[-1] if states else run.state
         is_ours = state.is_attached and state.owner == BROKER
-        is_full = run.receipts is not None and run.receipts.waiting >= MAX_WAITING
-        if is_ours and not is_full and not self.is_stopping and not (records and isinstance(records[-1], Asked)):
+        run.is_held = is_ours and run.receipts is not None and run.receipts.waiting >= MAX_WAITING
+        if is_ours and not run.is_held and not self.is_stopping and not (records and isinstance(records[-1], Asked)):
             following, _ = carry_on(state, now_ms)
             states += apply_each(state, following)
             records += following
@@ -205,8 +205,11 @@ class RunEngine:
         self._settle(batch.inputs, None)
         run.notify()
         self.on_change(run)
-        if run.inputs or run.is_ours:
+        # Nothing else can be due: whatever followed was written with it.
+        if run.inputs or run.is_held or isinstance(batch.records[-1], Asked):
             self.advance(run)
+        elif run.is_ours:
+            self._look_again(run)
 
     def _begin(self, run: ActiveRun, records: Sequence[RunRecord]) -> None:
         """Begin the tries that are durable now."""
@@ -225,7 +228,10 @@ class RunEngine:
         for step in found.stops:
             if step in run.tries:
                 run.tries[step].set()
-        self._due.set(run, None if found.due_at_ms is None else (found.due_at_ms - now_ms) / 1000)
+        # A pause that has ended since it was decided what follows is over now, and no longer to come.
+        is_due = found.acts and not run.is_held and not self.is_stopping
+        due_at_ms = now_ms if is_due else found.due_at_ms
+        self._due.set(run, None if due_at_ms is None else (due_at_ms - now_ms) / 1000)
 
     async def _run_try(self, run: ActiveRun, step: str, number: int, cancelled: anyio.Event) -> None:
         try:
@@ -276,7 +282,7 @@ class RunEngine:
             # Nothing else will be written soon: the next start does not have to emit them again.  Of a client's run
             # nothing is written meanwhile: it would have to read that before it writes something itself.
             self.put(run, Input(partial(_note_emitted, receipts.emitted)))
-        elif run.is_ours and not run.is_writing and decide(run.state, self.clocks.now_ms()).acts:
+        elif run.is_held:
             self.advance(run)
 
     @staticmethod

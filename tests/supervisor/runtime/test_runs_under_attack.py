@@ -2,6 +2,7 @@
 
 import os
 import signal
+from itertools import count
 from pathlib import Path
 
 import anyio
@@ -38,6 +39,20 @@ async def test_a_clock_that_jumps_does_not_put_a_retry_off(tmp_path: Path, jump_
         with anyio.move_on_after(SOON_S):
             info = await until_over(runs, info.run_id)
     assert info.status is RunStatus.COMPLETED
+
+
+async def test_a_pause_that_ends_while_the_broker_looks_is_over(tmp_path: Path) -> None:
+    async with running_bus() as daemon:
+        pauses = range(1, 20)
+        runs = use_runner(daemon, ScriptedRunner({"a": [1, 0] * len(pauses)}))
+        looks = count(runs.engine.clocks.now_ms())
+        # Each look at the clock is a millisecond after the one before: one of the pauses ends between two of them.
+        runs.engine.clocks = Clocks(lambda: next(looks), lambda: 0.0)
+        for first_ms in pauses:
+            root = tmp_path / str(first_ms)
+            root.mkdir()
+            info = await runs.submit(flow(root, step("a", pause=RetryPause(first_ms=first_ms))), by="me")
+            assert (await until_over(runs, info.run_id)).status is RunStatus.COMPLETED
 
 
 async def test_a_pause_is_ended_by_an_abort_and_by_a_retry(tmp_path: Path) -> None:
