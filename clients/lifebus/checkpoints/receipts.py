@@ -1,7 +1,6 @@
 """What a checkpoint is on the bus: its id, size and digest in a receipt, never its body.  Pure."""
 
 from collections.abc import Mapping
-from typing import Final
 
 from lifebus.checkpoints.records import CheckpointInfo
 from lifebus.requests import make_request
@@ -16,18 +15,13 @@ from lifebus_contract import (
     RequirementLevel,
 )
 from lifebus_contract.fields import FactValue
-
-ADAPTER_ID: Final = "flow"
-"""The adapter of a checkpoint that belongs to no session: that of lifebus's own runs."""
-
-
-_RUN: Final = "LIFEBUS_FLOW_RUN"
+from lifebus_contract.flows import FLOW_ADAPTER, FLOW_VARIABLES
 
 
 def session_of_step(environ: Mapping[str, str]) -> tuple[str, str] | None:
     """Return the session of the run whose step has these variables, None where it is no step of a flow."""
-    run = environ.get(_RUN)
-    return None if not run else (ADAPTER_ID, run)
+    run = environ.get(f"{FLOW_VARIABLES}RUN")
+    return None if not run else (FLOW_ADAPTER, run)
 
 
 def emission_of(info: CheckpointInfo, client_id: str, manifest: AdapterManifest) -> Emission:

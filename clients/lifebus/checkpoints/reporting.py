@@ -9,11 +9,12 @@ from msgspec import Struct
 
 from lifebus.checkpoints.kinds import CheckpointKind
 from lifebus.checkpoints.project import ProjectCheckpoints
-from lifebus.checkpoints.receipts import ADAPTER_ID, emission_of
+from lifebus.checkpoints.receipts import emission_of
 from lifebus.checkpoints.records import Checkpoint, CheckpointInfo
 from lifebus.checkpoints.store import CheckpointStore
 from lifebus.checkpoints.verification import Difference
 from lifebus_contract import AdapterManifest, AdapterUnavailable, LifebusError
+from lifebus_contract.flows import FLOW_ADAPTER
 from lifebus_transports.messages.emissions import Emit, EmitAnswer
 
 _AT_ONCE: Final = 64
@@ -188,7 +189,7 @@ class Checkpoints:
 
 
 def _adapter_of(info: CheckpointInfo) -> str:
-    return ADAPTER_ID if info.session is None else info.session[0]
+    return FLOW_ADAPTER if info.session is None else info.session[0]
 
 
 def _unknown(info: CheckpointInfo) -> LifebusError:

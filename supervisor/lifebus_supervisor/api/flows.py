@@ -138,8 +138,8 @@ class FlowVerbs:
         self._runs.compact(body.run_id, body.step_id)
         return Nothing()
 
-    async def _claim(self, call: Call, body: FlowClaim) -> FlowProgress:
-        return _on_the_wire(await self._runs.claim(body.run_id, body.owner, call.peer.identity))
+    async def _claim(self, _: Call, body: FlowClaim) -> FlowProgress:
+        return _on_the_wire(await self._runs.claim(body.run_id, body.owner))
 
     async def _record(self, _: Call, body: FlowRecord) -> FlowProgress:
         try:

@@ -1,6 +1,6 @@
 """What the engine of runs needs from its neighbours, named as protocols, and the small values they exchange."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import anyio
@@ -29,7 +29,7 @@ class Progress(Struct, frozen=True, kw_only=True):
 class RunPort(Protocol):
     """Where an executor outside of the broker records what happens to its run; the table fulfils it."""
 
-    async def claim(self, run_id: str, owner: str, peer: Hashable) -> Progress:
+    async def claim(self, run_id: str, owner: str) -> Progress:
         """Become the one that runs it; returns all of its records."""
         ...
 

@@ -4,8 +4,6 @@ from lifebus_contract.runs import RunInfo, RunStatus, StepInfo, StepStatus
 from lifebus_supervisor.runtime.rules.decisions import decide
 from lifebus_supervisor.runtime.run_state import RunState, StepState
 
-_MAX_DETAIL = 1_024
-
 
 def status_of(state: RunState) -> RunStatus:
     """Return how a run stands as a whole."""

@@ -5,7 +5,7 @@ See docs/flows.md, "States".
 
 import asyncio
 import os
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -44,7 +44,7 @@ from lifebus_supervisor.runtime.rules.run_inputs import (
     retried,
 )
 from lifebus_supervisor.runtime.run_engine import RunEngine
-from lifebus_supervisor.runtime.run_info import info_of, status_of
+from lifebus_supervisor.runtime.run_info import info_of
 from lifebus_supervisor.runtime.run_records import BROKER, RunAttached, RunRecord, RunSubmitted
 from lifebus_supervisor.runtime.run_state import RunState, is_retriable, require_step, start_state
 
@@ -133,7 +133,8 @@ class RunTable:
     def list(self, status: RunStatus | None = None) -> list[RunInfo]:
         """Return the runs that are known, the newest last; those of one status where one is given."""
         states = sorted((run.state for run in self._runs.values()), key=_by_start)
-        return [info_of(state) for state in states if status is None or status_of(state) is status]
+        found = [info_of(state) for state in states]
+        return [info for info in found if status is None or info.status is status]
 
     def info(self, run_id: str) -> RunInfo:
         """Return how a run stands.
@@ -211,7 +212,7 @@ class RunTable:
         self.on_active(True)
         return info_of(run.state)
 
-    async def claim(self, run_id: str, owner: str, peer: Hashable) -> Progress:  # noqa: ARG002  kept for access rules
+    async def claim(self, run_id: str, owner: str) -> Progress:
         """Make a client the one that runs it; returns all records of the run.
 
         The client holds the lock of the root (`root_lock`) before it asks.

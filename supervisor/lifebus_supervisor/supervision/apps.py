@@ -6,7 +6,7 @@ There may be very many of them, and each may report very often, so nothing is re
 from typing import Final
 
 from lifebus_broker.ports import Ledger
-from lifebus_supervisor.runtime.bus.manifest import ADAPTER_ID
+from lifebus_contract.flows import FLOW_ADAPTER
 from lifebus_supervisor.supervision.monitor import hooks
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionKey
 from lifebus_supervisor.supervision.monitor_table import MonitorTable
@@ -15,7 +15,7 @@ MAX_APPS: Final = 8_192
 """Most sessions of apps that are remembered; of more, those silent for longest are let go."""
 
 
-UNSUPERVISED: Final = frozenset({ADAPTER_ID})
+UNSUPERVISED: Final = frozenset({FLOW_ADAPTER})
 """Adapters whose sessions nobody has to watch over: this broker runs them itself, and they may wait for as long as
 people take."""
 

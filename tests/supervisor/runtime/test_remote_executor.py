@@ -1,7 +1,7 @@
 """A run that is executed outside of its broker, over a connection that loses questions and answers."""
 
 import random
-from collections.abc import AsyncIterator, Hashable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -34,8 +34,8 @@ class LossyPort:
         self._runs, self._draw, self._odds = runs, draw, odds
         self.lost = 0
 
-    async def claim(self, run_id: str, owner: str, peer: Hashable) -> Progress:
-        return await self._runs.claim(run_id, owner, peer)
+    async def claim(self, run_id: str, owner: str) -> Progress:
+        return await self._runs.claim(run_id, owner)
 
     async def record(self, run_id: str, owner: str, after_number: int, records: Sequence[RunRecord]) -> Progress:
         self._lose(TransportError("lost on the way there", code="no_broker"))

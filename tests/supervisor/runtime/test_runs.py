@@ -275,7 +275,7 @@ async def test_a_client_runs_a_run_by_records_and_is_told_what_others_recorded(t
         lock = RootLock.take(daemon.settings.state_dir, str(tmp_path), "the command")
         info = await runs.submit(flow(tmp_path, step("a"), name="x"), owner="cmd", by="cmd")
         assert (info.status, info.number) == (RunStatus.RUNNING, 2)
-        claimed = await runs.claim(info.run_id, "cmd", "peer")
+        claimed = await runs.claim(info.run_id, "cmd")
         assert claimed.number == 2
         began = await runs.record(info.run_id, "cmd", 2, [TryStarted(at_ms=1, step="a", number=1)])
         assert began.appended

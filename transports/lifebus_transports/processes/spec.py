@@ -1,6 +1,6 @@
 """What is run, and the environment it gets: an argument list and an allow-list, never a shell.  Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -23,10 +23,12 @@ class CommandSpec(Struct, frozen=True, kw_only=True):
 
 def environment_of(spec: CommandSpec, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the whole environment of a command: what is allowed of `environ`, then what is set."""
+    return passed_on(environ, (*PASSED_ON, *spec.passing)) | dict(spec.setting)
+
+
+def passed_on(environ: Mapping[str, str], patterns: Sequence[str]) -> dict[str, str]:
+    """Return the variables that are passed on: those that a pattern names; a star at its end stands for any ending."""
     # An allow-list: secrets of the broker's environment must not reach a client's command by default.
-    allowed = (*PASSED_ON, *spec.passing)
-    return {name: value for name, value in environ.items() if _is_allowed(name, allowed)} | dict(spec.setting)
-
-
-def _is_allowed(name: str, allowed: Iterable[str]) -> bool:
-    return any(name.startswith(one[:-1]) if one.endswith("*") else name == one for one in allowed)
+    names = frozenset(one for one in patterns if not one.endswith("*"))
+    beginnings = tuple(one[:-1] for one in patterns if one.endswith("*"))
+    return {name: value for name, value in environ.items() if name in names or name.startswith(beginnings)}

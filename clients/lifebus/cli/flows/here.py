@@ -3,7 +3,7 @@
 import os
 import secrets
 import signal
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -137,9 +137,8 @@ class BusPort:
     def __init__(self, bus: "Bus") -> None:
         self._bus = bus
 
-    async def claim(self, run_id: str, owner: str, peer: Hashable) -> "Progress":
+    async def claim(self, run_id: str, owner: str) -> "Progress":
         """Become the one that runs it; returns all of its records."""
-        del peer  # the broker knows whose connection this is
         return await self._whole(run_id, owner, 0, await self._bus.flows.claim(run_id, owner))
 
     async def record(self, run_id: str, owner: str, after_number: int, records: "Sequence[RunRecord]") -> "Progress":

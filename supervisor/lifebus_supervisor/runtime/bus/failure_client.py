@@ -8,7 +8,7 @@ from typing import Final
 from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.clients import CallbackClient, FunctionInvoker
 from lifebus_contract import CallbackResponse, DispatchEnvelope, LifecycleEvent
-from lifebus_supervisor.runtime.bus.manifest import ADAPTER_ID
+from lifebus_contract.flows import FLOW_ADAPTER
 from lifebus_supervisor.runtime.bus.receipt_emitter import FAILURES
 from lifebus_supervisor.runtime.bus.receipts import failure_of
 
@@ -30,7 +30,7 @@ class FailureClient:
             client_id=FAILURES,
             events=_EVENTS,
             invoker=FunctionInvoker(classify),
-            adapters=frozenset({ADAPTER_ID}),
+            adapters=frozenset({FLOW_ADAPTER}),
         )
         self._is_registered = False
 

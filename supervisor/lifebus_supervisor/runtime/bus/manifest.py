@@ -17,9 +17,7 @@ from lifebus_contract import (
     SessionIdentityClaim,
     SupportState,
 )
-
-ADAPTER_ID: Final = "flow"
-"""The adapter under which runs are sessions and tries are frames."""
+from lifebus_contract.flows import FLOW_ADAPTER
 
 ADAPTER_VERSION: Final = "1"
 """The version of the mapping in `receipts`."""
@@ -43,7 +41,7 @@ _EVENTS: Final = (
 
 _MANIFEST: Final = AdapterManifest(
     contract_version=CONTRACT_VERSION,
-    adapter_id=ADAPTER_ID,
+    adapter_id=FLOW_ADAPTER,
     adapter_version=ADAPTER_VERSION,
     display_name="lifebus flows",
     role=AdapterRole.SUPERVISOR,

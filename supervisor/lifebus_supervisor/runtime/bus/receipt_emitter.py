@@ -11,7 +11,7 @@ from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.dispatch import EmissionResult
 from lifebus_contract import Emission, LifecycleEvent
 from lifebus_contract.codes import TEMPORARY
-from lifebus_supervisor.runtime.bus.manifest import ADAPTER_ID
+from lifebus_contract.flows import FLOW_ADAPTER
 from lifebus_supervisor.runtime.bus.receipts import CLIENT_ID, failure_of
 
 MAX_WAITING: Final = 256
@@ -118,7 +118,7 @@ class ReceiptEmitter:
         return any(self._is_asked(one.request.event, one) for one in emissions)
 
     def _is_asked(self, event: LifecycleEvent, emission: Emission) -> bool:
-        interested = self._bus.clients.interested_in(event, ADAPTER_ID)
+        interested = self._bus.clients.interested_in(event, FLOW_ADAPTER)
         if not interested:
             return False
         others = any(client.client_id != FAILURES for client in interested)

@@ -24,10 +24,10 @@ from lifebus_contract import (
     RetryClass,
 )
 from lifebus_contract.fields import FactValue
-from lifebus_contract.flows import OutcomeKind, StepVerdict
+from lifebus_contract.flows import FLOW_ADAPTER, OutcomeKind, StepVerdict
 from lifebus_contract.ids import EVENT, INVOCATION, PAYLOAD
 from lifebus_contract.runs import ContextSignals
-from lifebus_supervisor.runtime.bus.manifest import ADAPTER_ID, ADAPTER_VERSION, MODE
+from lifebus_supervisor.runtime.bus.manifest import ADAPTER_VERSION, MODE
 from lifebus_supervisor.runtime.limits.run_limits import fullest
 from lifebus_supervisor.runtime.limits.signals import CONTEXT, signals_json
 from lifebus_supervisor.runtime.run_names import frame_id
@@ -88,7 +88,7 @@ class _Maker:
             schema_version=CONTRACT_VERSION,
             event=event,
             event_id=f"{EVENT}{place}.{len(self._made)}",
-            adapter_id=ADAPTER_ID,
+            adapter_id=FLOW_ADAPTER,
             adapter_version=ADAPTER_VERSION,
             invocation_id=f"{INVOCATION}{place}",
             integration_mode=MODE,

@@ -12,15 +12,15 @@ from typing import Final
 
 import anyio.to_thread
 
+from lifebus_contract.flows import FLOW_VARIABLES
 from lifebus_supervisor.runtime.limits.accounts import TryName
 from lifebus_supervisor.runtime.limits.run_limits import TELEMETRY
-from lifebus_supervisor.runtime.rules.step_environment import PREFIX
 from lifebus_supervisor.runtime.run_records import ContextUse
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonitor
 from lifebus_supervisor.supervision.monitor.telemetry import TelemetryState
 
 _MAX_ENVIRONMENT: Final = 4 * 1_048_576
-_NAMES: Final = tuple(f"{PREFIX}{name}=".encode() for name in ("RUN", "STEP", "TRY"))
+_NAMES: Final = tuple(f"{FLOW_VARIABLES}{name}=".encode() for name in ("RUN", "STEP", "TRY"))
 
 
 async def contexts_of_tries(monitors: Iterable[SessionMonitor]) -> dict[TryName, ContextUse]:

@@ -59,7 +59,7 @@ class RemoteExecutor:
         Raises:
             LifebusError: the broker does not let this owner run it.
         """
-        progress = await self._port.claim(run_id, self._owner, self._owner)
+        progress = await self._port.claim(run_id, self._owner)
         state = reduce_run(run_id, progress.records)
         self._note(state)
         async with anyio.create_task_group() as tasks:

@@ -4,14 +4,13 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
+from lifebus_contract.flows import FLOW_VARIABLES
 from lifebus_supervisor.runtime.limits.signals import signals_json, signals_of
 from lifebus_supervisor.runtime.run_state import RunState
+from lifebus_transports.processes.spec import passed_on
 
 ALWAYS: Final = ("PATH", "HOME", "LANG", "LC_*", "TZ", "TMPDIR", "USER", "LOGNAME", "SHELL")
 """Variables that every step has, where whoever runs it has them."""
-
-PREFIX: Final = "LIFEBUS_FLOW_"
-"""What the variables begin with that tell a try about itself."""
 
 
 def step_environment(state: RunState, step_id: str, environ: Mapping[str, str]) -> dict[str, str]:
@@ -23,8 +22,7 @@ def step_environment(state: RunState, step_id: str, environ: Mapping[str, str]) 
     """
     step = state.steps[step_id]
     definition, given = step.definition, step.modifications
-    patterns = (*ALWAYS, *definition.passing)
-    passed = {name: value for name, value in environ.items() if any(_fits(name, one) for one in patterns)}
+    passed = passed_on(environ, (*ALWAYS, *definition.passing))
     own = {name: _text(given[name]) if name in given else value for name, value in definition.setting.items()}
     said = {
         "RUN": state.run_id,
@@ -40,7 +38,7 @@ def step_environment(state: RunState, step_id: str, environ: Mapping[str, str]) 
     said |= _signals(state, step_id)
     if given:
         said["VALUES"] = json.dumps(given, ensure_ascii=False)
-    return {**passed, **own, **{f"{PREFIX}{name}": value for name, value in said.items()}}
+    return {**passed, **own, **{f"{FLOW_VARIABLES}{name}": value for name, value in said.items()}}
 
 
 def _signals(state: RunState, step_id: str) -> dict[str, str]:
@@ -54,10 +52,6 @@ def _signals(state: RunState, step_id: str) -> dict[str, str]:
     said = {name: str(value) for name, value in numbers.items() if value is not None}
     is_near = str(signals.is_approaching_limit).lower()
     return {**said, "IS_APPROACHING_LIMIT": is_near, "SIGNALS": signals_json(signals)}
-
-
-def _fits(name: str, pattern: str) -> bool:
-    return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
 
 
 def _text(value: object) -> str:
