@@ -114,6 +114,8 @@ class Trial:
                     await until(follower.is_done)
                 async with lifebus.connect("after", runtime_dir=broker.runtime_dir, timeout=PATIENCE_S) as bus:
                     self.faults = (await bus.verify()).faults
+                # Caches are written at leisure: each of the lives before may have been too short for one.
+                await until(lambda: self.made("compactions") > 0)
             tasks.cancel_scope.cancel()
 
     async def _pruned(self, runtime_dir: Path) -> None:
