@@ -257,20 +257,22 @@ _RENEWAL: Final[_Codes] = {
 """Renewal and continuations."""
 
 _FLOWS: Final[_Codes] = {
-    "compaction_unsupported": ErrorCode(_UNSUPPORTED, "what runs takes no request to make its context smaller"),
+    "compacting": ErrorCode(_CONFLICT, "the session of the step is being compacted already"),
+    "compaction_unsupported": ErrorCode(_UNSUPPORTED, "nobody can have the context of the step made smaller"),
     "costs_full": ErrorCode(_INVALID, "a run has more calls or more tokens than can be counted"),
     "flow_invalid": ErrorCode(_INVALID, "a flow file has mistakes, all of which are named"),
     "log_full": ErrorCode(_INVALID, "the log of a run takes no more events, or no event of this size"),
+    "no_harness_session": ErrorCode(_CONFLICT, "no session of a harness is known of the step"),
     "no_output": ErrorCode(_INVALID, "nothing is kept of what the try wrote, or it was not tried yet"),
     "no_prices": ErrorCode(_INVALID, "the extra `lifebus[prices]` is not installed; the calls are counted as unpriced"),
     "no_run": ErrorCode(_INVALID, "there is no such run"),
     "no_step": ErrorCode(_INVALID, "the run has no such step"),
     "not_owner": ErrorCode(_CONFLICT, "another one runs it by now"),
     "not_retriable": ErrorCode(_CONFLICT, "the step is not in a state from which it can be tried again"),
-    "not_running": ErrorCode(_CONFLICT, "no try of the step runs"),
     "root_taken": ErrorCode(_CONFLICT, "another run, or its owner, holds the root of the project"),
     "run_exists": ErrorCode(_CONFLICT, "the id is that of another run"),
     "run_over": ErrorCode(_CONFLICT, "the run has ended"),
+    "session_in_use": ErrorCode(_CONFLICT, "a try runs that has the session, or goes on from it"),
     "unknown_model": ErrorCode(_INVALID, "no price is known for the model; its calls are counted as unpriced"),
 }
 """Runs of flows."""

@@ -171,6 +171,21 @@ class CostSummary(Document, frozen=True, kw_only=True, omit_defaults=True):
     by_step: dict[str, "CostSummary"] = {}  # noqa: RUF012  msgspec makes a new one each time
 
 
+class CompactionEnd(Document, frozen=True, kw_only=True, omit_defaults=True):
+    """How a harness ended that was asked to make the context of a step's session smaller.
+
+    `compacted` says that it did, `reason` why it did not.  `session` is (adapter_id, harness_session_id).  The tokens
+    of the context are what the harness says; null where it does not.
+    """
+
+    session: tuple[str, str]
+    compacted: bool
+    reason: Detail = ""
+    tokens_before: Count | None = None
+    tokens_after: Count | None = None
+    duration_ms: Count = 0
+
+
 class LogEvent(Document, frozen=True, kw_only=True, omit_defaults=True):
     """A structured log event of a run: a name of the client's own, and its data."""
 

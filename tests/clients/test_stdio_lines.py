@@ -15,6 +15,7 @@ from lifebus.stdio.messages import (
     encode_answer,
     encode_body,
     encode_refusal,
+    wait_of,
 )
 from lifebus_contract import InvalidRequest, encode_json
 from lifebus_transports.messages.verbs import VERBS
@@ -107,3 +108,14 @@ def test_a_piece_of_a_state_is_text_and_a_whole_state_is_json() -> None:
     assert json.loads(encode_answer(1, piece))["ok"]["data"] == '[{"é":1},'
     whole = {"offset": 0, "size": 2, "data": b"{}"}
     assert json.loads(encode_answer(1, whole))["ok"]["data"] == {}
+
+
+def test_a_caller_waits_as_long_as_the_body_asks_or_as_the_verb_does_without_it() -> None:
+    compact, wait, ping = VERBS["flow_compact"], VERBS["flow_wait"], VERBS["ping"]
+    assert [wait_of(compact, body) for body in ({}, {"time_limit_ms": 7}, {"time_limit_ms": 3_600_000})] == [
+        300.0,
+        0.007,
+        3_600.0,
+    ]
+    assert [wait_of(wait, body) for body in ({}, {"wait_ms": 30_000}, {"wait_ms": "x"})] == [0.0, 30.0, 0.0]
+    assert wait_of(ping, {}) == 0.0

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from lifebus_adapters.adapter import ContextDelivery, HookAnswer, HookCall, HookReading
+from lifebus_adapters.shared.compaction import NoCompaction, SessionCompaction
 from lifebus_adapters.shared.harness_assets import HarnessAssets
 from lifebus_adapters.shared.hook_trust import TrustRules
 from lifebus_adapters.shared.manifests import load_manifest, package_file
@@ -42,8 +43,8 @@ class Harness(Struct, frozen=True, kw_only=True):
     which take context; `hook_facts` returns what a hook's payload says beside its events. `sources` are the telemetry
     files that the harness writes, `overrides` our own environment variables about them. `assets` is what lifebus
     installs for it. `aliases` are other names under which people know it. `trust` is there where the harness runs
-    only hooks that its user has trusted. `one_shot` says how it runs one prompt and ends, `call_files` where each
-    of its calls to models is logged.
+    only hooks that its user has trusted. `one_shot` says how it runs one prompt and ends, `compaction` how it
+    compacts a session on request, or why it does not, and `call_files` where each of its calls to models is logged.
     """
 
     package: str
@@ -58,6 +59,9 @@ class Harness(Struct, frozen=True, kw_only=True):
     watching_modes: frozenset[IntegrationMode] = frozenset()
     aliases: frozenset[str] = frozenset()
     one_shot: OneShot | None = None
+    compaction: SessionCompaction | NoCompaction = NoCompaction(
+        "lifebus knows no command of it that compacts a session"
+    )
     call_files: CallFiles | None = None
 
     @property

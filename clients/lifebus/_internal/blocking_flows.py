@@ -9,8 +9,8 @@ from anyio.from_thread import BlockingPortal
 
 from lifebus.flows.runs import Flows
 from lifebus_contract.flows import FlowDefinition
-from lifebus_contract.runs import ContextSignals, CostRecord, CostSummary, LogEvent, RunInfo, RunStatus
-from lifebus_transports.messages.flows import FlowOutput, FlowStanding, RunSummary
+from lifebus_contract.runs import CompactionEnd, ContextSignals, CostRecord, CostSummary, LogEvent, RunInfo, RunStatus
+from lifebus_transports.messages.flows import COMPACTION_MS, FlowOutput, FlowStanding, RunSummary
 
 
 class BlockingFlows:
@@ -129,11 +129,14 @@ class BlockingFlows:
         """Return what a run has cost so far, in all and by step."""
         return self._portal.call(self._flows.costs, run_id)
 
-    def compact(self, run_id: str, step_id: str) -> None:
-        """Have the harness of a step make its context smaller.
+    def compact(
+        self, run_id: str, step_id: str, instructions: str = "", *, seconds: float = COMPACTION_MS / 1000
+    ) -> CompactionEnd:
+        """Have the harness of a step make the context of its session smaller, and return how that ended.
 
         Raises:
-            CapabilityRefused: what runs takes no such request; in this version no harness does.
-            StateConflict: no try of the step runs.
+            CapabilityRefused: the step is no prompt, or its harness compacts nothing on request (the detail says why).
+            StateConflict: no session is known (`no_harness_session`), a try has it (`session_in_use`), or it is being
+                compacted (`compacting`).
         """
-        self._portal.call(self._flows.compact, run_id, step_id)
+        return self._portal.call(partial(self._flows.compact, run_id, step_id, instructions, seconds=seconds))

@@ -13,9 +13,10 @@ from lifebus._internal.connection import Connection
 from lifebus.flows.reading import read_flow
 from lifebus_contract import StateConflict
 from lifebus_contract.flows import FlowDefinition
-from lifebus_contract.runs import ContextSignals, CostRecord, CostSummary, LogEvent, RunInfo, RunStatus
+from lifebus_contract.runs import CompactionEnd, ContextSignals, CostRecord, CostSummary, LogEvent, RunInfo, RunStatus
 from lifebus_transports.messages.common import Nothing
 from lifebus_transports.messages.flows import (
+    COMPACTION_MS,
     MAX_WAIT_MS,
     FlowAbort,
     FlowClaim,
@@ -222,15 +223,25 @@ class Flows:
             if page.complete:
                 return events
 
-    async def compact(self, run_id: str, step_id: str) -> None:
-        """Have the harness of a step make its context smaller.
+    async def compact(
+        self, run_id: str, step_id: str, instructions: str = "", *, seconds: float = COMPACTION_MS / 1000
+    ) -> CompactionEnd:
+        """Have the harness of a step make the context of its session smaller, and return how that ended.
+
+        The session is that of the newest try, which has ended.  `instructions` say what the harness is to keep.  It is
+        ended when it takes longer than `seconds`.
 
         Raises:
-            CapabilityRefused: what runs takes no such request; in this version no harness does.
-            StateConflict: no try of the step runs.
+            CapabilityRefused: the step is no prompt, or its harness compacts nothing on request (the detail says why).
+            StateConflict: no session is known (`no_harness_session`), a try has it (`session_in_use`), or it is being
+                compacted (`compacting`).
         """
-        body = FlowCompact(run_id=run_id, step_id=step_id)
-        await self._connection.ask("flow_compact", body, Nothing, timeout=self._timeout)
+        body = FlowCompact(
+            run_id=run_id, step_id=step_id, instructions=instructions, time_limit_ms=max(1, round(seconds * 1000))
+        )
+        # Its process is given time to end, and what it has cost is recorded.
+        timeout = 2 * self._timeout + seconds
+        return await self._connection.ask("flow_compact", body, CompactionEnd, timeout=timeout, lasting=True)
 
     def _by(self, by: str | None) -> str:
         return by or self._client_id

@@ -6,13 +6,18 @@ are durable, so that a log never lacks one.
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from typing import Final
 
 import msgspec
+from msgspec import structs
 
 from lifebus.loa.times import iso_of, ms_of
 from lifebus.loa.types import LoaEvent, StandardEvent
 from lifebus_contract.questions import QuestionInfo
 from lifebus_contract.runs import LogEvent, RunInfo, StepInfo, StepStatus
+
+_COMPACTED: Final = "lifebus.context_compacted"
+"""The mechanism's own event of a context that was made smaller on request."""
 
 
 def bus_event(event: LoaEvent, run_id: str) -> LogEvent:
@@ -55,6 +60,13 @@ def standard_events(
         yield LoaEvent(
             event=StandardEvent.CHECKPOINT_CREATED.value, timestamp=created_at, phase=phase, data={"checkpoint": name}
         )
+
+
+def compactions(events: Iterable[LogEvent]) -> Iterator[LoaEvent]:
+    """Yield the standard event of each compaction that is on record among the bus's events of a run."""
+    for event in events:
+        if event.event == _COMPACTED:
+            yield structs.replace(loa_event(event), event=StandardEvent.CONTEXT_COMPACTION.value)
 
 
 def in_order(events: Iterable[LoaEvent]) -> tuple[LoaEvent, ...]:

@@ -16,9 +16,10 @@ import anyio
 from lifebus.checkpoints.reporting import Checkpoints
 from lifebus.client import Bus
 from lifebus.loa.checkpoint import LOA_CHECKPOINT
+from lifebus.loa.compaction import AGGRESSIVE, phases_to_compact
 from lifebus.loa.costs import cost_record, loa_costs
 from lifebus.loa.escalations import answer_of, question_of, response_of
-from lifebus.loa.log_events import bus_event, in_order, loa_event, standard_events
+from lifebus.loa.log_events import bus_event, compactions, in_order, loa_event, standard_events
 from lifebus.loa.phases import flow_of
 from lifebus.loa.protocol import CompactedPhases, Fault, RuntimeFault, StartRun
 from lifebus.loa.signals import loa_signals
@@ -34,7 +35,7 @@ from lifebus.loa.types import (
 from lifebus.workspace import Workspace
 from lifebus_contract import CapabilityRefused, StateConflict
 from lifebus_contract.questions import QuestionInfo
-from lifebus_contract.runs import RunInfo, RunStatus, StepStatus
+from lifebus_contract.runs import RunInfo, RunStatus
 
 _ID_BYTES: Final = 10
 _MECHANISM: Final = "lifebus."
@@ -191,19 +192,23 @@ class Runtime:
         return (await self._bus.flows.signals(run_id, phase)).context_tokens_used or 0
 
     async def compact(self, run_id: str, options: CompactionOptions) -> CompactedPhases:
-        """Compact the contexts of phases that run and are not preserved; where none was, say why."""
+        """Compact the contexts of all phases that are not preserved, one after another; where none was, say why.
+
+        A harness has a phase's context also when the phase is over; while it runs it takes no requests.
+        """
         run = await self.look(run_id)
-        done, reason = list[str](), "no phase runs whose context may be compacted"
-        for step in run.steps:
-            if step.status is not StepStatus.RUNNING or step.step_id in options.preserve_phases:
-                continue
+        told = AGGRESSIVE if options.aggressive else ""
+        done, reasons = list[str](), list[str]()
+        for phase in phases_to_compact(run, options.preserve_phases):
             try:
-                await self._bus.flows.compact(run_id, step.step_id)
-            except CapabilityRefused as fault:
-                reason = fault.detail
+                end = await self._bus.flows.compact(run_id, phase, told)
+            except (CapabilityRefused, StateConflict) as fault:
+                reasons.append(f"`{phase}`: {fault.detail}")
             else:
-                done.append(step.step_id)
-        return CompactedPhases(phases=tuple(done), reason="" if done else reason)
+                (done if end.compacted else reasons).append(phase if end.compacted else f"`{phase}`: {end.reason}")
+        if done:
+            return CompactedPhases(phases=tuple(done))
+        return CompactedPhases(phases=(), reason="; ".join(reasons)[:1_024] or "no phase has a context to be compacted")
 
     async def log(self, run_id: str, event: LoaEvent) -> None:
         """Keep an event of a run's log.
@@ -221,7 +226,7 @@ class Runtime:
         kept = [(one.checkpoint_id, one.name, one.created_at) for one in infos if one.run_id == run_id]
         told = await self._bus.flows.events(run_id)
         own = [loa_event(event) for event in told if not event.event.startswith(_MECHANISM)]
-        return in_order([*standard_events(run, questions, kept), *own])
+        return in_order([*standard_events(run, questions, kept), *compactions(told), *own])
 
     async def record_cost(self, run_id: str, cost: Cost) -> None:
         """Count what a phase has cost, against the budget of its run, too.

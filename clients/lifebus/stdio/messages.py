@@ -3,13 +3,14 @@
 from typing import Annotated, Any, Final, cast
 
 import msgspec
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct, field, structs
 
 from lifebus_contract import InvalidRequest, LifebusError, encode_json, encode_msgpack, validate
 from lifebus_contract.codec import load_json
 from lifebus_contract.fields import MAX_MESSAGE_BYTES, Document
 from lifebus_transports.framing.lines import Overlong
 from lifebus_transports.messages.common import RefusalInfo
+from lifebus_transports.messages.flows import MAX_COMPACTION_MS
 from lifebus_transports.messages.verb_types import Verb
 from lifebus_transports.workspace.faults import file_fault
 
@@ -19,7 +20,9 @@ MAX_LINE: Final = MAX_MESSAGE_BYTES
 RequestId = Annotated[str, Meta(min_length=1, max_length=256)] | int
 """What the peer calls a request; 0 is an id, null is none."""
 
-_MAX_WAIT_MS: Final = 30_000
+_MAX_WAIT_MS: Final = MAX_COMPACTION_MS
+"""Longest that any verb lets a caller ask for; the broker refuses what is too long for its verb."""
+
 _JSON: Final = msgspec.json.Encoder()
 
 
@@ -63,7 +66,10 @@ def encode_body(verb: Verb, body: dict[str, Any]) -> bytes:
 
 def wait_of(verb: Verb, body: dict[str, Any]) -> float:
     """Return how many seconds the body asks the broker to wait before it answers."""
-    wait_ms = None if verb.wait_key is None else body.get(verb.wait_key)
+    if verb.wait_key is None:
+        return 0.0
+    usual = next(one.default for one in structs.fields(verb.body) if one.encode_name == verb.wait_key)
+    wait_ms = body.get(verb.wait_key, usual)
     return wait_ms / 1000 if isinstance(wait_ms, int) and 0 <= wait_ms <= _MAX_WAIT_MS else 0.0
 
 

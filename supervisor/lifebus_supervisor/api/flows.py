@@ -8,10 +8,11 @@ import msgspec
 from msgspec import structs
 
 from lifebus_contract import InvalidRequest
-from lifebus_contract.runs import ContextSignals, CostSummary, RunInfo, StepInfo, StepStatus
+from lifebus_contract.runs import CompactionEnd, ContextSignals, CostSummary, RunInfo, StepInfo, StepStatus
 from lifebus_supervisor.api.calls import Call
 from lifebus_supervisor.api.run_output import read_output
 from lifebus_supervisor.api.table import Handlers
+from lifebus_supervisor.runtime.limits.session_compactor import CompactionRequest
 from lifebus_supervisor.runtime.ports import Progress
 from lifebus_supervisor.runtime.run_names import no_step
 from lifebus_supervisor.runtime.run_records import BROKER, RunRecord
@@ -134,9 +135,10 @@ class FlowVerbs:
         end = body.after + body.limit
         return FlowEventPage(events=tuple(events[body.after : end]), complete=len(events) <= end)
 
-    async def _compact(self, _: Call, body: FlowCompact) -> Nothing:
-        self._runs.compact(body.run_id, body.step_id)
-        return Nothing()
+    async def _compact(self, _: Call, body: FlowCompact) -> CompactionEnd:
+        at_ms = self._runs.engine.clocks.now_ms()
+        request = CompactionRequest(instructions=body.instructions, time_limit_ms=body.time_limit_ms, at_ms=at_ms)
+        return await self._runs.compact(body.run_id, body.step_id, request)
 
     async def _claim(self, _: Call, body: FlowClaim) -> FlowProgress:
         return _on_the_wire(await self._runs.claim(body.run_id, body.owner))

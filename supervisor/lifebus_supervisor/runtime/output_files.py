@@ -19,6 +19,13 @@ def output_of_try(state_dir: Path, run_id: str, step_id: str, number: int) -> Pa
     return state_dir / FOLDER / run_id / f"{plain}.{number}"
 
 
+def output_of_compaction(state_dir: Path, run_id: str, step_id: str, number: int) -> Path:
+    """Return the path of what a harness writes that compacts the session of a step whose newest try has that number."""
+    # No try has this name: theirs end with their number.
+    output = output_of_try(state_dir, run_id, step_id, number)
+    return output.with_name(f"{output.name}.compaction")
+
+
 def file_of(output: Path, stream: Literal["stdout", "stderr"]) -> Path:
     """Return the file of one stream."""
     return output.with_name(output.name + _ENDINGS[stream])

@@ -112,7 +112,12 @@ def _find(adapter_id: str) -> OneShot | None:
 
 
 def _read(one_shot: OneShot, output: Path) -> OneShotReport:
-    return one_shot.read(_ends_of(file_of(output, "stdout")), _ends_of(file_of(output, "stderr")))
+    return one_shot.read(*ends_of_output(output))
+
+
+def ends_of_output(output: Path) -> tuple[bytes, bytes]:
+    """Return what is read of stdout and stderr: the beginning and the end of each, all of a short one; blocks."""
+    return _ends_of(file_of(output, "stdout")), _ends_of(file_of(output, "stderr"))
 
 
 def _ends_of(path: Path) -> bytes:

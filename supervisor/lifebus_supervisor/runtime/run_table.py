@@ -17,6 +17,7 @@ from lifebus_contract import BrokerBusy, InvalidRequest, LifebusError, StateConf
 from lifebus_contract.flows import FlowDefinition
 from lifebus_contract.questions import AnswerAction, QuestionAnswer, QuestionInfo
 from lifebus_contract.runs import (
+    CompactionEnd,
     ContextSignals,
     CostRecord,
     CostSummary,
@@ -27,9 +28,9 @@ from lifebus_contract.runs import (
 )
 from lifebus_supervisor.runtime.active_run import ActiveRun, Input, Make
 from lifebus_supervisor.runtime.limits.accounts import MeasureContexts, live_signals, priced, unmeasured
-from lifebus_supervisor.runtime.limits.compaction import refuse_compaction
 from lifebus_supervisor.runtime.limits.recording import counted, logged
 from lifebus_supervisor.runtime.limits.run_log import events_of
+from lifebus_supervisor.runtime.limits.session_compactor import CompactionRequest, SessionCompactor
 from lifebus_supervisor.runtime.ports import Progress
 from lifebus_supervisor.runtime.prompts import resolve_prompts
 from lifebus_supervisor.runtime.root_lock import ways_on
@@ -68,6 +69,7 @@ class RunTable:
         self._make_id = make_id
         self._runs: dict[str, ActiveRun] = {}
         self._roots = Roots(state_dir)
+        self.compactor = SessionCompactor(state_dir, os.environ)
         self._making: set[str] = set()
         engine.on_change = self._changed
         engine.questions.listen(self._on_question)
@@ -281,15 +283,9 @@ class RunTable:
         self._require(run_id)
         return events_of(run_id, await self.engine.journal.read(run_id))
 
-    def compact(self, run_id: str, step_id: str) -> None:
-        """Have the harness of a step make its context smaller.
-
-        Raises:
-            InvalidRequest: ``no_run``, ``no_step``.
-            StateConflict: ``not_running``: no try of the step runs.
-            CapabilityRefused: ``compaction_unsupported``: what runs takes no such request.
-        """
-        refuse_compaction(self._require(run_id).state, step_id)
+    async def compact(self, run_id: str, step_id: str, request: CompactionRequest) -> CompactionEnd:
+        """Have the context of a step's session made smaller; raises as `SessionCompactor.run`, or ``no_run``."""
+        return await self.compactor.run(self._require(run_id).state, step_id, request, self)
 
     async def cost(self, record: CostRecord) -> CostSummary:
         """Count what calls to a model cost; the same key counts once.  Returns once it is durable.

@@ -130,7 +130,7 @@ VALID: dict[str, dict[str, Any]] = {
     "flow_cost": {"record": COST},
     "flow_costs": {"run_id": "r"},
     "flow_events": {"run_id": "r", "after": 1, "limit": 2},
-    "flow_compact": {"run_id": "r", "step_id": "build"},
+    "flow_compact": {"run_id": "r", "step_id": "build", "instructions": "short", "time_limit_ms": 5},
     "flow_claim": {"run_id": "r", "owner": "c"},
     "flow_record": {"run_id": "r", "owner": "c", "after_number": 1, "records": [{"kind": "attached", "at_ms": 1}]},
 }

@@ -19,6 +19,7 @@ HARNESS: Final = Harness(
     overrides=telemetry.OVERRIDES,
     assets=assets.ASSETS,
     one_shot=one_shot.ONE_SHOT,
+    compaction=one_shot.NO_COMPACTION,
     call_files=model_calls.call_files(telemetry.SOURCES[0]),
     trust=trust.TRUST,
 )

@@ -5,6 +5,7 @@ Input tokens include those from the cache.  Which model answered, and how often 
 
 from typing import Final
 
+from lifebus_adapters.shared.compaction import NoCompaction
 from lifebus_adapters.shared.one_shot import (
     OneShot,
     OneShotReport,
@@ -48,3 +49,8 @@ ONE_SHOT: Final = OneShot(
     codes=code_map(retry={1: "failed"}, alert={2: "usage"}),
 )
 """Codex's one-shot mode."""
+
+NO_COMPACTION: Final = NoCompaction(
+    "`codex exec` takes `/compact` for a prompt: only its app-server compacts on request"
+)
+"""Why no session of it is compacted on request."""

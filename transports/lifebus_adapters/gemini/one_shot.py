@@ -5,6 +5,7 @@ Input tokens include those from the cache.  Where the model refused, the exit co
 
 from typing import Final
 
+from lifebus_adapters.shared.compaction import NoCompaction
 from lifebus_adapters.shared.one_shot import (
     OneShot,
     OneShotReport,
@@ -56,3 +57,8 @@ ONE_SHOT: Final = OneShot(
     ),
 )
 """Gemini CLI's one-shot mode.  Bad input (42) and too many turns (53) are nothing that a retry or a repair settles."""
+
+NO_COMPACTION: Final = NoCompaction(
+    "Gemini CLI's one-shot mode does not wait for `/compress`, and sends it to the model as a prompt"
+)
+"""Why no session of it is compacted on request."""

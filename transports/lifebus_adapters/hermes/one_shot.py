@@ -6,6 +6,7 @@ those from and for the cache.
 
 from typing import Final
 
+from lifebus_adapters.shared.compaction import NoCompaction
 from lifebus_adapters.shared.one_shot import (
     OneShot,
     OneShotReport,
@@ -51,3 +52,6 @@ ONE_SHOT: Final = OneShot(
     codes=code_map(retry={1: "failed"}, alert={2: "usage"}),
 )
 """Hermes's one-shot mode."""
+
+NO_COMPACTION: Final = NoCompaction("Hermes's one-shot mode takes `/compress` for a prompt")
+"""Why no session of it is compacted on request."""

@@ -16,5 +16,6 @@ HARNESS: Final = Harness(
     sources=telemetry.SOURCES,
     assets=assets.ASSETS,
     one_shot=one_shot.ONE_SHOT,
+    compaction=one_shot.NO_COMPACTION,
 )
 """What is known of OpenClaw."""

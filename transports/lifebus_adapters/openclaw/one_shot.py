@@ -6,6 +6,7 @@ know.  A failure names no session.
 
 from typing import Final
 
+from lifebus_adapters.shared.compaction import NoCompaction
 from lifebus_adapters.shared.one_shot import (
     FRESH_SESSION,
     OneShot,
@@ -55,3 +56,8 @@ ONE_SHOT: Final = OneShot(
     codes=code_map(retry={1: "failed"}, alert={}),
 )
 """OpenClaw's one-shot mode, without its Gateway."""
+
+NO_COMPACTION: Final = NoCompaction(
+    "`openclaw agent --local` has no compaction on request: `openclaw sessions compact` needs a running Gateway"
+)
+"""Why no session of it is compacted on request."""

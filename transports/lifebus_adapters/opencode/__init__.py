@@ -17,5 +17,6 @@ HARNESS: Final = Harness(
     overrides=telemetry.OVERRIDES,
     assets=assets.ASSETS,
     one_shot=one_shot.ONE_SHOT,
+    compaction=one_shot.NO_COMPACTION,
 )
 """What is known of OpenCode."""

@@ -5,6 +5,7 @@ Input tokens leave out those from and for the cache.  Which model answered is no
 
 from typing import Final
 
+from lifebus_adapters.shared.compaction import NoCompaction
 from lifebus_adapters.shared.one_shot import (
     OneShot,
     OneShotReport,
@@ -65,3 +66,6 @@ ONE_SHOT: Final = OneShot(
     codes=code_map(retry={1: "failed"}, alert={}),
 )
 """OpenCode's one-shot mode."""
+
+NO_COMPACTION: Final = NoCompaction("`opencode run` has no command that compacts: only its terminal and its server do")
+"""Why no session of it is compacted on request."""

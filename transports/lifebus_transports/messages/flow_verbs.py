@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from lifebus_contract.runs import ContextSignals, CostSummary, RunInfo
+from lifebus_contract.runs import CompactionEnd, ContextSignals, CostSummary, RunInfo
 from lifebus_transports.messages.common import Nothing
 from lifebus_transports.messages.flows import (
     FlowAbort,
@@ -27,7 +27,7 @@ from lifebus_transports.messages.flows import (
     FlowSubmit,
     FlowWait,
 )
-from lifebus_transports.messages.verb_types import FLOW_WAITS, FLOWS, READS, Access, Repeat, Verb
+from lifebus_transports.messages.verb_types import COMPACTIONS, FLOW_WAITS, FLOWS, READS, Access, Repeat, Verb
 
 FLOW_VERBS: Final = (
     Verb(
@@ -134,11 +134,14 @@ FLOW_VERBS: Final = (
     ),
     Verb(
         name="flow_compact",
-        summary="Has the harness of a step make its context smaller.",
+        summary="Has the harness of a step make the context of its session smaller.",
         body=FlowCompact,
-        answer=Nothing,
+        answer=CompactionEnd,
         access=Access.OPERATOR,
-        pool=FLOWS,
+        pool=COMPACTIONS,
+        wait_key="time_limit_ms",
+        # A second one may find less to compact, or nothing, and costs as much.
+        repeat=Repeat.NEVER,
     ),
     Verb(
         name="flow_claim",

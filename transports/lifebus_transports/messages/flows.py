@@ -17,6 +17,15 @@ MAX_OUTPUT_BYTES = 65_536
 MAX_RUNS = 256
 """Most runs in one answer."""
 
+COMPACTION_MS = 300_000
+"""How long a compaction may take where the caller says nothing else."""
+
+MAX_COMPACTION_MS = 3_600_000
+"""Longest that one compaction may take."""
+
+MAX_INSTRUCTIONS = 2_048
+"""Most letters of what a harness is told about a compaction."""
+
 MAX_EVENTS = 16
 """Most events of a run's log in one answer: each may have 8 KiB."""
 
@@ -165,9 +174,18 @@ class FlowCosts(_OfRun, frozen=True, kw_only=True):
 
 
 class FlowCompact(_OfRun, frozen=True, kw_only=True):
-    """`flow_compact`: have the harness of a step make its context smaller; refused where it takes no such request."""
+    """`flow_compact`: have the harness of a step make the context of its session smaller, now that no try of it runs.
+
+    `instructions` say what the harness is to keep.  It is ended when it takes longer than `time_limit_ms`.
+    """
 
     step_id: Identifier
+    instructions: Annotated[str, Meta(max_length=MAX_INSTRUCTIONS)] = ""
+    time_limit_ms: Annotated[int, Meta(ge=1, le=MAX_COMPACTION_MS)] = COMPACTION_MS
+
+    def __post_init__(self) -> None:
+        if self.instructions and not self.instructions.isprintable():
+            refuse_unprintable(self)
 
 
 class FlowEvents(_OfRun, frozen=True, kw_only=True, omit_defaults=True):

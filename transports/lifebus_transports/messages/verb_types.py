@@ -60,6 +60,9 @@ FLOWS: Final = CallPool("flows", 256)
 FLOW_WAITS: Final = CallPool("flow waits", 1024)
 """Many, because whoever follows a run waits for its next step; apart, so that they keep nobody from steering it."""
 
+COMPACTIONS: Final = CallPool("compactions", 8)
+"""Few, because each runs a harness."""
+
 PRUNES: Final = CallPool("prunes", 1)
 """One, because a second one would drop what the first is still reading."""
 

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from lifebus_broker.ports import Query
-from lifebus_contract import CapabilityRefused, FailureClass, InvalidRequest, StateConflict
+from lifebus_contract import InvalidRequest
 from lifebus_contract.codec import decode_receipt
 from lifebus_contract.flows import Budget, HarnessPrompt, Outcome, StepDefinition
 from lifebus_contract.questions import AnswerAction, QuestionKind
@@ -100,22 +100,6 @@ async def test_a_prompt_is_estimated_until_something_is_measured(tmp_path: Path)
         assert found.sources["context_tokens_used"].startswith("estimate")
         await at.cost(5_000)
         assert (await at.signals()).context_tokens_used == 5_000
-
-
-@pytest.mark.parametrize("prompt", [None, HarnessPrompt(adapter_id="claude", text="x")])
-async def test_a_context_that_nobody_can_compact_is_said_to_be_so(tmp_path: Path, prompt: HarnessPrompt | None) -> None:
-    async with scene() as at:
-        steps = step("a", command=None if prompt else ("true",), prompt=prompt), step("b", "a")
-        await at.submit(flow(tmp_path, *steps))
-        await at.runner.wait_for("a")
-        with pytest.raises(CapabilityRefused) as refused:
-            at.runs.compact(at.run_id, "a")
-        assert (refused.value.code, refused.value.failure_class) == (
-            "compaction_unsupported",
-            FailureClass.CAPABILITY_UNSUPPORTED,
-        )
-        with pytest.raises(StateConflict, match="no try"):
-            at.runs.compact(at.run_id, "b")
 
 
 async def test_a_person_is_asked_before_a_budget_is_used_up_and_nothing_begins_meanwhile(tmp_path: Path) -> None:
