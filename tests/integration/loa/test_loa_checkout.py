@@ -25,14 +25,18 @@ pytestmark = [
 
 AUDIT = (".claude/scripts/post-pr-audit.sh", "--pr-url", PULL_REQUEST)
 ORCHESTRATOR = ".claude/scripts/post-pr-orchestrator.sh"
-SKIPPED = ("--skip-audit", "--skip-flatline", "--skip-bridgebuilder")
+ASKING_A_MODEL = ("--skip-audit", "--skip-doc-test", "--skip-flatline", "--skip-bridgebuilder")
+"""Options of the orchestrator that pass over what asks a model; it refuses those that its version does not have."""
 CYCLE = (
     "bash",
     ".claude/scripts/lib/scheduled-cycle-lib.sh",
     "invoke",
     ".claude/skills/scheduled-cycle-template/contracts/example-schedule.yaml",
 )
+CYCLE_EVENTS = ("cycle.start", "cycle.phase", "cycle.complete", "cycle.error")
 RETRIES = 1
+DECIDING = ("CI", "GITHUB_ACTIONS", "CLAWDBOT_GATEWAY_TOKEN", "ANTHROPIC_API_KEY")
+"""Variables by which the audit decides what an error means and whether it asks a model: as by hand, there are none."""
 
 
 @pytest.fixture
@@ -43,6 +47,8 @@ def folder() -> Iterator[Path]:
 
 @asynccontextmanager
 async def runtime_in(project: LoaProject, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Runtime]:
+    for name in DECIDING:
+        monkeypatch.delenv(name, raising=False)
     for name, value in project.environment.items():
         monkeypatch.setenv(name, value)
     async with running_bus() as daemon, connected(daemon, "loa") as bus, lifebus.Workspace(project.root) as files:
@@ -56,6 +62,12 @@ async def finished(runtime: Runtime, *phases: Phase) -> RunInfo:
     found = await runtime.look("release")
     await runtime.abort("release")
     return found
+
+
+def skipped(project: LoaProject) -> list[str]:
+    """Return the options of `ASKING_A_MODEL` that this version of the orchestrator has."""
+    text = (project.root / ORCHESTRATOR).read_text()
+    return [one for one in ASKING_A_MODEL if f"{one})" in text]
 
 
 def codes(run: RunInfo) -> dict[str, list[int | None]]:
@@ -85,12 +97,13 @@ async def test_the_orchestrator_stops_at_its_checkpoint_and_goes_on(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = loa_project(folder)
+    words = ("--pr-url", PULL_REQUEST, *skipped(project))
     settings = ("env", "BUILD_CMD=make build", "TEST_CMD=make test")
     async with runtime_in(project, monkeypatch) as runtime:
         run = await finished(
             runtime,
-            Phase(phase="validate", command=(ORCHESTRATOR, "--pr-url", PULL_REQUEST, *SKIPPED)),
-            Phase(phase="resume", command=(*settings, ORCHESTRATOR, "--resume", "--pr-url", PULL_REQUEST, *SKIPPED)),
+            Phase(phase="validate", command=(ORCHESTRATOR, *words)),
+            Phase(phase="resume", command=(*settings, ORCHESTRATOR, "--resume", *words)),
         )
     assert codes(run) == {"validate": [0], "resume": [0]}
     assert run.status is RunStatus.COMPLETED
@@ -100,8 +113,10 @@ async def test_the_orchestrator_stops_at_its_checkpoint_and_goes_on(
 
 async def test_a_scheduled_cycle_runs_its_five_phases(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project = loa_project(folder)
+    if not all((project.root / path).exists() for path in CYCLE if path.startswith(".claude/")):
+        pytest.skip("this version of Loa has no scheduled cycles, or no example of one")
     async with runtime_in(project, monkeypatch) as runtime:
         run = await finished(runtime, Phase(phase="cycle", command=CYCLE))
     assert (codes(run), run.status) == ({"cycle": [0]}, RunStatus.COMPLETED)
-    records = [json.loads(line) for line in (project.root / ".run" / "cycles.jsonl").read_text().splitlines()]
-    assert len(records) == 7
+    records = (project.root / ".run" / "cycles.jsonl").read_text().splitlines()
+    assert [sum(f'"{name}"' in line for line in records) for name in CYCLE_EVENTS] == [1, 5, 1, 0]

@@ -1,0 +1,92 @@
+"""A disk that is full while a flow runs: nothing is skipped or done twice, who answers is told, and all goes on later.
+
+The oracle is a file that the phases write, on a disk that is not full.
+"""
+
+import os
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import lifebus
+from integration.lifecycle.test_ledger import emit_until_refused
+from lifebus_contract import LifebusError
+from lifebus_contract.questions import AnswerAction
+from lifebus_contract.runs import RunStatus, StepStatus
+from support.broker_process import broker_process
+from support.clients.proxy_box import eventually
+from support.flows import flow, statuses, step
+from support.integration.small_disk import fill, small_disk
+from support.patience import PATIENCE_S
+from support.running import short_directory, until_answered
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small disk, which needs root")
+
+ROOM = 512 * 1024
+
+
+def phase(name: str) -> tuple[str, ...]:
+    """Say when it begins and ends, and wait in between for a line where there is a pipe of its name."""
+    held = f"if [ -p hold.{name} ]; then read line < hold.{name}; fi"
+    blocked = "if mkdir seen 2> /dev/null; then exit 2; fi" if name == "c" else ":"
+    return ("/bin/sh", "-c", f"echo start {name} >> world; {held}; {blocked}; echo end {name} >> world")
+
+
+def world(project: Path) -> list[str]:
+    path = project / "world"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+async def test_a_flow_stands_still_while_the_disk_is_full_and_an_answer_can_be_given_again() -> None:
+    with short_directory() as home, small_disk(home) as disk:
+        project = home / "project"
+        project.mkdir()
+        os.mkfifo(project / "hold.a")
+        async with (
+            broker_process(home, LIFEBUS_LEDGER_PATH=str(disk / "ledger.db")) as broker,
+            lifebus.connect(runtime_dir=broker.runtime_dir, timeout=PATIENCE_S) as bus,
+        ):
+            standing = partial(bus.flows.show, "run_1")
+            steps = [step(name, *before, command=phase(name)) for name, before in (("a", ""), ("b", "a"), ("c", "b"))]
+            await bus.flows.submit(flow(project, *steps), run_id="run_1")
+            eventually(lambda: world(project) == ["start a"])
+
+            # The first phase ends while its end cannot be recorded.
+            ballast = fill(disk, leave=ROOM)
+            _, fault = await emit_until_refused(bus)
+            assert fault.code == "disk_full"
+            (project / "hold.a").write_text("go on\n")
+            eventually(lambda: "run_not_recorded" in broker.log)
+            assert world(project) == ["start a", "end a"]
+            assert statuses((await standing()).run)["a"] is StepStatus.RUNNING
+            with pytest.raises(LifebusError) as refused:
+                await bus.flows.submit(flow(home, step("other")), run_id="run_2")
+            assert refused.value.code == "disk_full"
+            assert [run.run_id for run in await bus.flows.list()] == ["run_1"]
+            ballast.unlink()
+            found = await until_answered(standing, lambda found: found.run.status is RunStatus.WAITING)
+            assert world(project) == ["start a", "end a", "start b", "end b", "start c"]
+
+            # A person answers while that cannot be recorded.
+            question = found.run.steps[2].question_id
+            assert question is not None
+            ballast = fill(disk, leave=ROOM)
+            _, fault = await emit_until_refused(bus)
+            with pytest.raises(LifebusError) as refused:
+                await bus.inbox.answer(question, AnswerAction.RETRY, responder="ann")
+            assert (fault.code, refused.value.code) == ("disk_full", "disk_full")
+            assert (await bus.inbox.show(question)).is_open
+            assert world(project)[-1] == "start c"
+            written = len(broker.log)
+            ballast.unlink()
+            await until_answered(bus.status, lambda status: status.ledger.writable)
+            answered = await bus.inbox.answer(question, AnswerAction.RETRY, responder="ann")
+            assert answered.answer is not None
+            found = await until_answered(standing, lambda found: found.run.status.is_over)
+            assert found.run.status is RunStatus.COMPLETED
+            assert [len(one.tries) for one in found.run.steps] == [1, 1, 2]
+            assert world(project) == ["start a", "end a", "start b", "end b", "start c", "start c", "end c"]
+            assert [info.question.question_id for info in await bus.inbox.questions(open_only=False)] == [question]
+            # What could not be written is tried again once a second, and each time is one line.
+            assert written < 1_048_576
