@@ -58,6 +58,6 @@ ONE_SHOT: Final = OneShot(
 """OpenClaw's one-shot mode, without its Gateway."""
 
 NO_COMPACTION: Final = NoCompaction(
-    "`openclaw agent --local` has no compaction on request: `openclaw sessions compact` needs a running Gateway"
+    "its command `openclaw sessions compact` needs a running Gateway, which a one-shot run does without"
 )
 """Why no session of it is compacted on request."""
