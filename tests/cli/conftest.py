@@ -1,6 +1,8 @@
 """One broker for all tests of a module."""
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -29,3 +31,11 @@ def alone() -> Iterator[Shell]:
     """A shell without a broker."""
     with short_directory() as directory:
         yield Shell(directory)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder with two pipes, by which a phase says that it runs, and waits for the test."""
+    os.mkfifo(tmp_path / "up")
+    os.mkfifo(tmp_path / "down")
+    return tmp_path

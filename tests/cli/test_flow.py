@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from support.command_line import Shell, broker_up
+from support.flow_files import AT_ONCE, HELD, process_of, tell, write
 from support.patience import PATIENCE_S
 from support.running import short_directory
-
-AT_ONCE = '[defaults]\npause = { first = "0s", longest = "0s" }\n'
 
 
 @pytest.fixture(scope="module")
@@ -23,33 +22,6 @@ def shell() -> Iterator[Shell]:
         shell = Shell(directory)
         with broker_up(shell):
             yield shell
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    """A folder with two pipes, by which a phase says that it runs, and waits for the test."""
-    os.mkfifo(tmp_path / "up")
-    os.mkfifo(tmp_path / "down")
-    return tmp_path
-
-
-def write(folder: Path, *phases: str, head: str = "", name: str = "f.toml") -> str:
-    path = folder / name
-    path.write_text(head + "".join(f"[[phases]]\n{phase}\n" for phase in phases))
-    return str(path)
-
-
-HELD = 'name = "held"\nshell = "echo $$ > up; read -r word < down; echo \\"$word\\" >> said"'
-"""A phase that says its process id through `up`, and waits for a word."""
-
-
-def process_of(project: Path) -> int:
-    """Return the process id of the held phase, once it runs."""
-    return int((project / "up").read_text())
-
-
-def tell(project: Path, word: str = "go") -> None:
-    (project / "down").write_text(f"{word}\n")
 
 
 def test_a_file_is_explained_or_its_mistakes_are(tmp_path: Path, alone: Shell) -> None:
@@ -71,25 +43,6 @@ def test_a_file_is_explained_or_its_mistakes_are(tmp_path: Path, alone: Shell) -
     assert [(one["line"], one["key"]) for one in faults] == [
         *((1, "phases.1"), (2, "phases.1.nam"), (6, "phases.y.needs[0]"), (7, "phases.y.command"))
     ]
-
-
-def test_people_read_of_phases_wherever_they_look(tmp_path: Path, shell: Shell) -> None:
-    for group in ("flow", "inbox", "checkpoint"):
-        words = shell.call(group, "--help").out
-        names = re.findall(r"^  ([a-z]+):", words, re.MULTILINE)
-        assert names
-        for name in names:
-            words += shell.call(group, name, "--help").out
-        assert not re.findall(r"(?i)\bsteps?\b", words), group
-    file = write(tmp_path, 'name = "one"\nshell = "exit 2"')
-    assert shell.call("flow", "run", file, "--id", "words-1", "--until-asked").code == 4
-    (question,) = shell.call("flow", "show", "words-1", "--json").json["questions"]
-    looks = [("flow", "ls"), ("flow", "show", "words-1"), ("inbox", "show", question["question"]["question_id"])]
-    looks += [("flow", name, "words-1", "none") for name in ("logs", "retry", "signals")]
-    for look in looks:
-        ran = shell.call(*look)
-        assert not re.findall(r"(?i)\bsteps?\b", ran.out + ran.err), look
-        assert ran.code == 0 or "it has one" in ran.err, look
 
 
 def test_a_file_with_mistakes_is_not_run_and_every_mistake_is_said(tmp_path: Path, shell: Shell) -> None:
@@ -134,14 +87,6 @@ def test_a_run_is_followed_to_its_end_and_can_be_looked_at(tmp_path: Path, shell
     listed = shell.call("flow", "ls", "--json").json[0]
     assert (listed["run_id"], listed["status"], listed["steps_over"]) == ("looked-1", "completed", 3)
     assert shell.call("sessions", "flow/looked-1").code == 0
-
-
-@pytest.mark.parametrize("name", ["unit.tests", "a.1", "x" * 64])
-def test_what_a_phase_wrote_is_shown_whatever_its_name(shell: Shell, tmp_path: Path, name: str) -> None:
-    file = write(tmp_path, f'name = "{name}"\nshell = "echo said; echo loud >&2"')
-    assert shell.call("flow", "run", file, "--id", f"named-{name[:8]}").code == 0
-    assert shell.call("flow", "logs", f"named-{name[:8]}", name).out == "said\n"
-    assert shell.call("flow", "logs", f"named-{name[:8]}", name, "--stderr").out == "loud\n"
 
 
 def test_the_same_id_with_the_same_flow_is_the_same_run(tmp_path: Path, shell: Shell) -> None:
@@ -293,7 +238,7 @@ def test_a_run_outlives_the_command_that_ran_it(project: Path, shell: Shell, num
         assert following.wait(PATIENCE_S) == 0
     tries = shell.call("flow", "show", run_id, "--json").json["run"]["steps"][1]["tries"]
     assert [one["outcome"]["kind"] for one in tries] == ["interrupted", "exited"]
-    assert [one.get("retry", 0) for one in tries] == [0, 0]
+    assert [one["retry"] for one in tries] == [0, 0]
     assert ((project / "before").read_text(), (project / "said").read_text()) == ("x\n", "again\n")
 
 
@@ -355,7 +300,7 @@ def test_a_run_that_a_command_runs_goes_on_over_a_restart_of_its_broker(project:
             with broker_up(shell):
                 assert running.wait(PATIENCE_S) == 0
                 run = shell.call("flow", "show", "over-1", "--json").json["run"]
-    assert (run["status"], run.get("interruptions", 0)) == ("completed", 0)
+    assert (run["status"], run["interruptions"]) == ("completed", 0)
     assert [len(one["tries"]) for one in run["steps"]] == [1, 1]
     assert (project / "after").read_text() == "x\n"
 
@@ -378,23 +323,3 @@ def test_who_follows_a_run_follows_it_over_a_restart_of_its_broker(project: Path
     assert b"interrupted" in out
     assert [one["outcome"]["kind"] for one in run["steps"][1]["tries"]] == ["interrupted", "exited"]
     assert (project / "before").read_text() == "x\n"
-
-
-def test_a_run_is_named_by_its_flow_or_by_the_beginning_of_its_id(tmp_path: Path, shell: Shell) -> None:
-    file = write(tmp_path, 'name = "one"\ncommand = ["true"]', name="named.toml")
-    assert shell.call("flow", "run", file, "--id", "xyz-1").code == 0
-    for word in ("xyz-1", "xyz", "named"):
-        assert shell.call("flow", "show", word, "--json").json["run"]["run_id"] == "xyz-1"
-    missing = shell.call("flow", "show", "nothing")
-    # As of a phase or a question that is not there.
-    assert (missing.code, missing.err.count("lifebus flow ls")) == (65, 1)
-    begun = shell.call("flow", "run", file, "--detach")
-    assert begun.code == 0
-    assert re.fullmatch(r"named-[0-9a-z]{8}\n", begun.out)
-
-
-def test_json_is_one_whole_run_a_line(tmp_path: Path, shell: Shell) -> None:
-    file = write(tmp_path, 'name = "one"\ncommand = ["true"]')
-    ran = shell.call("flow", "run", file, "--json", "--id", "lines-1")
-    assert {one["run_id"] for one in ran.lines} == {"lines-1"}
-    assert ran.lines[-1]["status"] == "completed"

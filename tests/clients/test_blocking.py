@@ -70,7 +70,7 @@ def test_a_script_saves_a_checkpoint_and_its_digest_is_on_record(monkeypatch: py
             found = bus.checkpoints.get(saved.info.name, kind=LOA_CHECKPOINT, root=directory)
             assert found is not None
             assert found.info == saved.info
-            assert bus.checkpoints.ls(kind=LOA_CHECKPOINT, root=directory) == [saved.info]
+            assert bus.checkpoints.list(kind=LOA_CHECKPOINT, root=directory) == [saved.info]
             assert bus.checkpoints.verify(found, kind=LOA_CHECKPOINT, root=directory) == ()
             assert bus.checkpoints.get("nothing", kind=LOA_CHECKPOINT, root=directory) is None
 

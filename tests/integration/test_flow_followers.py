@@ -1,6 +1,7 @@
 """Whoever waits for a change of a run is told when its broker is another one, however quickly that came."""
 
 import asyncio
+import signal
 
 import anyio
 import pytest
@@ -43,3 +44,24 @@ async def test_a_broker_that_was_killed_and_is_back_at_once_ends_a_wait() -> Non
             async with broker_process(directory):
                 await waiting
                 assert (await until_waiting(bus, await bus.flows.wait(run.run_id))).interruptions == 1
+
+
+async def test_a_submission_whose_broker_dies_is_sent_to_the_next_one_and_begins_one_run() -> None:
+    with short_directory() as directory:
+        (directory / "project").mkdir()
+        once = flow(directory / "project", step("once", command=("/bin/sh", "-c", "echo x >> ran")))
+        async with (
+            broker_process(directory) as first,
+            lifebus.connect("test", runtime_dir=first.runtime_dir, timeout=PATIENCE_S) as bus,
+        ):
+            first.signal(signal.SIGSTOP)  # it takes what is sent, and does nothing about it
+            submitting = asyncio.create_task(bus.flows.submit(once, run_id="once-1"))
+            await asyncio.sleep(0)  # it has sent its request
+            await first.kill()
+            async with broker_process(directory):
+                run = await submitting
+                with anyio.fail_after(PATIENCE_S):
+                    while not run.status.is_over:
+                        run = await bus.flows.wait(run.run_id, run.number)
+        assert run.status is RunStatus.COMPLETED
+        assert (directory / "project" / "ran").read_text() == "x\n"

@@ -46,15 +46,15 @@ class BlockingCheckpoints:
         """
         return self._portal.call(partial(self._checkpoints.get, which, kind=kind, root=root, run_id=run_id))
 
-    def ls(
+    def list(
         self, *, kind: CheckpointKind, root: Path | str = ".", name: str | None = None, last: int | None = None
-    ) -> list[CheckpointInfo]:
+    ) -> "list[CheckpointInfo]":
         """Return what is known of each checkpoint that is sound, the oldest first.
 
         Raises:
             LifebusError: the store cannot be read.
         """
-        return self._portal.call(partial(self._checkpoints.ls, kind=kind, root=root, name=name, last=last))
+        return self._portal.call(partial(self._checkpoints.list, kind=kind, root=root, name=name, last=last))
 
     def verify(self, checkpoint: Checkpoint, *, kind: CheckpointKind, root: Path | str = ".") -> tuple[Difference, ...]:
         """Return the files of a checkpoint that are not as they were; none where it is safe to go on from there.

@@ -47,6 +47,15 @@ async def across_brokers(directory: Path, work: Callable[[], Awaitable[T]], tell
     return await _beside(work, watch, _gone(directory))
 
 
+async def broker_returns(directory: Path, seconds: float) -> bool:
+    """Return whether a broker runs at a runtime directory, as soon as one does or when the time is over."""
+    with anyio.move_on_after(max(0.0, seconds)):
+        while is_lock_free(directory / "lock"):  # noqa: ASYNC110  another process holds it, which raises no event
+            await anyio.sleep(_LOOK_S)
+        return True
+    return False
+
+
 async def _beside(work: Callable[[], Awaitable[T]], watch: Callable[[], Awaitable[None]], end: Exception) -> T:
     """Return what `work` returns; where `watch` returns before that, `work` is cancelled and `end` raised."""
     fault = end

@@ -86,7 +86,7 @@ class ProjectCheckpoints:
             return found if found is not None and found.info.kind == self.kind.payload_kind else None
         return self.store.newest(self.kind.payload_kind, which, run_id)
 
-    def ls(self, *, name: str | None = None, last: int | None = None) -> tuple[list[CheckpointInfo], list[str]]:
+    def list(self, *, name: str | None = None, last: int | None = None) -> "tuple[list[CheckpointInfo], list[str]]":
         """Return what is known of each checkpoint, the oldest first, and the ids of those that are damaged.
 
         Raises:

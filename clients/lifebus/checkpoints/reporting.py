@@ -117,9 +117,9 @@ class Checkpoints:
 
         return await anyio.to_thread.run_sync(find)
 
-    async def ls(
+    async def list(
         self, *, kind: CheckpointKind, root: Path | str = ".", name: str | None = None, last: int | None = None
-    ) -> list[CheckpointInfo]:
+    ) -> "list[CheckpointInfo]":
         """Return what is known of each checkpoint that is sound, the oldest first.
 
         Raises:
@@ -128,7 +128,7 @@ class Checkpoints:
 
         def find() -> list[CheckpointInfo]:
             with self._project(kind, root) as project:
-                return project.ls(name=name, last=last)[0]
+                return project.list(name=name, last=last)[0]
 
         return await anyio.to_thread.run_sync(find)
 

@@ -1,5 +1,6 @@
 """Exit codes of every command, and which failure leads to which."""
 
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Final
 
@@ -68,6 +69,17 @@ _BY_CODE: Final = {
     "state_damaged": ExitCode.IO,
     "ledger_format": ExitCode.IO,
 }
+
+
+_CANDIDATES: Final = 8
+
+
+def ambiguous(word: str, what: str, candidates: Sequence[str]) -> UsageError:
+    """Return the refusal of a beginning that several ids have, with those that may be meant."""
+    rest = len(candidates) - _CANDIDATES
+    more = f" and {rest} more" if rest > 0 else ""
+    shown = ", ".join(candidates[:_CANDIDATES])
+    return UsageError(f"`{word[:64]}` is the beginning of several {what}: {shown}{more}; write more of it")
 
 
 def exit_code_of(fault: LifebusError) -> ExitCode:

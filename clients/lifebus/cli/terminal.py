@@ -4,7 +4,7 @@ import os
 import sys
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, TextIO
+from typing import Any, Final, TextIO, cast
 
 _COLORS: Final = {
     "red": "31",
@@ -91,6 +91,24 @@ def size_text(count: int) -> str:
             return f"{size:.0f} {unit}"
         size /= 1024
     return f"{size:.1f} GiB"
+
+
+def put_whole_json(value: Any, *, indent: int = 2) -> None:
+    """Write a JSON document in which every field stands, also with its usual value: no script has to know those."""
+    put_json(_whole(value), indent=indent)
+
+
+def _whole(value: Any) -> Any:
+    """Return documents as maps of all their fields, as deep as they go."""
+    import msgspec  # noqa: PLC0415  not every command needs it
+
+    if isinstance(value, msgspec.Struct):
+        return {one.encode_name: _whole(getattr(value, one.name)) for one in msgspec.structs.fields(value)}
+    if isinstance(value, Mapping):
+        return {name: _whole(one) for name, one in cast("Mapping[str, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [_whole(one) for one in cast("Sequence[Any]", value)]
+    return value
 
 
 def time_text(at_ms: int | None) -> str:

@@ -10,8 +10,9 @@ from typing import Any, Final, Literal
 import anyio.to_thread
 
 from lifebus._internal.connection import Connection
+from lifebus._internal.liveness import broker_returns
 from lifebus.flows.reading import read_flow
-from lifebus_contract import StateConflict
+from lifebus_contract import StateConflict, TransportError
 from lifebus_contract.flows import FlowDefinition
 from lifebus_contract.runs import CompactionEnd, ContextSignals, CostRecord, CostSummary, LogEvent, RunInfo, RunStatus
 from lifebus_transports.messages.common import Nothing
@@ -48,6 +49,9 @@ _DRAWN: Final = 8
 
 _LONGEST_NAME: Final = 100
 
+_LEAST_S: Final = 0.1
+"""How long an answer is waited for at the least."""
+
 
 class Flows:
     """The flows of a broker; every call is bounded by `timeout` seconds.
@@ -65,21 +69,37 @@ class Flows:
 
         With a `run_id` of the caller's it may be submitted again: the same id with the same flow is the same run.
         `owner` names a client that will run it itself; without one the broker runs it.
+        Where the broker dies before it answers, another one is asked that comes within the timeout.
 
         Raises:
             FlowFileError: the file has mistakes.
             StateConflict: another run holds the root (`root_taken`), or the id is another run's (`run_exists`).
+            TransportError: the broker died, and none came; whether the run has begun is unknown.
         """
         if isinstance(flow, Path):
             flow = await anyio.to_thread.run_sync(read_flow, flow)
         body = FlowSubmit(run_id=run_id or make_run_id(flow.name), definition=flow, owner=owner, by=self._by(by))
         try:
-            return await self._connection.ask("flow_submit", body, RunInfo, timeout=self._timeout)
+            return await self._submit(body)
         except StateConflict as fault:
             # Eight letters may be drawn twice; an id of the caller's is his own to change.
             if run_id is not None or fault.code != "run_exists":
                 raise
         return await self.submit(flow, run_id=make_run_id(flow.name), owner=owner, by=by)
+
+    async def _submit(self, body: FlowSubmit) -> RunInfo:
+        end = time.monotonic() + self._timeout
+        while True:
+            left_s = max(_LEAST_S, end - time.monotonic())
+            try:
+                # As what is lasting: ended at once where the broker dies, also where another one takes its place.
+                return await self._connection.ask("flow_submit", body, RunInfo, timeout=left_s, lasting=True)
+            except TransportError as fault:
+                # The same id with the same flow is the same run, so that nothing is begun twice.
+                if fault.code != "no_broker" or not await broker_returns(
+                    self._connection.runtime_dir, end - time.monotonic()
+                ):
+                    raise
 
     async def list(self, status: RunStatus | str | None = None) -> "list[RunSummary]":
         """Return the runs, the newest first; those of one status where one is given."""

@@ -181,8 +181,8 @@ class Handlers:
         """Bring each question of a run to the person at the other end, once, until the run is over."""
         brought: set[str] = set()
         async for run in self._runtime.follow(run_id):
-            for step in run.steps:
-                name = step.question_id
+            # About the run as a whole, too: Loa's own flows have no budget, and one that is resumed may have.
+            for name in (run.question_id, *(step.question_id for step in run.steps)):
                 if name is not None and name not in brought:
                     brought.add(name)
                     await self._bring(await self._runtime.question(name), run_id)

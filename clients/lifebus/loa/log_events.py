@@ -19,6 +19,14 @@ from lifebus_contract.runs import LogEvent, RunInfo, StepInfo, StepStatus
 _COMPACTED: Final = "lifebus.context_compacted"
 """The mechanism's own event of a context that was made smaller on request."""
 
+_STANDARD: Final = {
+    "lifebus.try_started": StandardEvent.PHASE_START.value,
+    "lifebus.step_done": StandardEvent.PHASE_COMPLETE.value,
+    "lifebus.asked": StandardEvent.ESCALATION_TRIGGERED.value,
+    _COMPACTED: StandardEvent.CONTEXT_COMPACTION.value,
+}
+"""What the contract calls events that the mechanism writes under names of its own."""
+
 
 def bus_event(event: LoaEvent, run_id: str) -> LogEvent:
     """Return an event as the bus keeps it."""
@@ -56,10 +64,20 @@ def standard_events(
                 phase=asked.step_id,
                 data={"question": asked.question_id, "kind": asked.kind.value, "reason": asked.reason},
             )
-    for name, phase, created_at in checkpoints:
-        yield LoaEvent(
-            event=StandardEvent.CHECKPOINT_CREATED.value, timestamp=created_at, phase=phase, data={"checkpoint": name}
-        )
+    for one in checkpoints:
+        yield checkpoint_event(*one)
+
+
+def standard_event(event: LogEvent) -> LoaEvent:
+    """Return an event of the bus under the contract's standard name, where the contract has one for it."""
+    found = loa_event(event)
+    return structs.replace(found, event=_STANDARD.get(found.event, found.event))
+
+
+def checkpoint_event(name: str, phase: str, created_at: str) -> LoaEvent:
+    """Return the event of a checkpoint that was saved."""
+    created = StandardEvent.CHECKPOINT_CREATED.value
+    return LoaEvent(event=created, timestamp=created_at, phase=phase, data={"checkpoint": name})
 
 
 def compactions(events: Iterable[LogEvent]) -> Iterator[LoaEvent]:

@@ -222,7 +222,7 @@ class Runtime:
         """Return the log of a run: its own events, and the standard ones of its phases, questions and checkpoints."""
         run = await self.look(run_id)
         questions = await self._bus.inbox.questions(open_only=False)
-        infos = await self._checkpoints.ls(kind=LOA_CHECKPOINT, root=self._root)
+        infos = await self._checkpoints.list(kind=LOA_CHECKPOINT, root=self._root)
         kept = [(one.checkpoint_id, one.name, one.created_at) for one in infos if one.run_id == run_id]
         told = await self._bus.flows.events(run_id)
         own = [loa_event(event) for event in told if not event.event.startswith(_MECHANISM)]

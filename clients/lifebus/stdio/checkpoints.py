@@ -66,7 +66,7 @@ class RootCheckpoints:
         body = validate(request.body, ListCheckpoints)
 
         def find(project: ProjectCheckpoints) -> tuple[list[CheckpointInfo], list[str]]:
-            return project.ls(name=body.name, last=body.last)
+            return project.list(name=body.name, last=body.last)
 
         with await self._opened(body) as project:
             infos, damaged = await anyio.to_thread.run_sync(find, project)

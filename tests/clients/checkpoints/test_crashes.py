@@ -47,13 +47,13 @@ def test_a_crash_between_any_two_calls_leaves_the_old_or_the_new(tmp_path: Path)
             waiting = [one.checkpoint_id for one in project.store.unrecorded()]
             seen.add((found.body, len(waiting)))
             # The receipt of what is there is either on record or known to be missing.
-            assert project.ls()[1] == []
+            assert project.list()[1] == []
             info, is_new = project.save(NEW)
             assert is_new is (found.body == OLD)
             found = project.get("implementation")
             assert found is not None
             assert found.body == NEW
-            assert [one.number for one in project.ls()[0]] == [1, 2]
+            assert [one.number for one in project.list()[0]] == [1, 2]
             assert info.checkpoint_id in waiting or is_new or waiting == []
     assert seen == {(OLD, 0), (NEW, 1), (NEW, 0)}
 
@@ -74,7 +74,7 @@ def test_every_call_that_fails_is_said_and_the_old_one_stands(tmp_path: Path) ->
             found = project.get("implementation")
             assert found is not None
             assert found.body in {OLD, NEW}
-            assert project.ls()[1] == []
+            assert project.list()[1] == []
 
 
 def test_a_crash_while_old_ones_make_room_loses_none_that_is_to_stay(
@@ -99,10 +99,10 @@ def test_a_crash_while_old_ones_make_room_loses_none_that_is_to_stay(
         with pytest.raises(Crash), project_in(directory, Counted(last)) as project:
             project.save(NEW)
         with project_in(directory) as project:
-            kept = [project.get(one.checkpoint_id) for one in project.ls()[0]]
+            kept = [project.get(one.checkpoint_id) for one in project.list()[0]]
             assert [one.document["summary"] for one in kept if one][-2:] == ["1", "new"]
             project.save(document(summary="last"))
-            assert len(project.ls()[0]) == 2
+            assert len(project.list()[0]) == 2
 
 
 SAVER = """
@@ -135,7 +135,7 @@ def test_what_was_acknowledged_outlives_its_killed_saver(tmp_path: Path) -> None
                 found = project.get(which)
                 assert found is not None
                 assert found.document["summary"].startswith(summary)
-            assert project.ls()[1] == []
+            assert project.list()[1] == []
             newest = project.get("implementation")
             assert newest is not None
             assert newest.info.number >= len(acknowledged)

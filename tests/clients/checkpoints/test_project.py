@@ -52,10 +52,10 @@ def test_the_newest_is_the_one_that_was_saved_last_whatever_its_clock_said(tmp_p
         assert first is not None
         assert first.document["summary"] == "first"
         assert project.get("implementation", run_id="exec-3") is None
-        assert [one.name for one in project.ls()[0]] == ["implementation", "implementation", "design"]
-        assert [one.number for one in project.ls(name="implementation")[0]] == [1, 2]
-        assert [one.number for one in project.ls(last=2)[0]] == [2, 3]
-        assert project.ls(last=0)[0] == []
+        assert [one.name for one in project.list()[0]] == ["implementation", "implementation", "design"]
+        assert [one.number for one in project.list(name="implementation")[0]] == [1, 2]
+        assert [one.number for one in project.list(last=2)[0]] == [2, 3]
+        assert project.list(last=0)[0] == []
 
 
 def test_a_checkpoint_that_is_saved_again_is_the_same_one(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_a_checkpoint_that_is_saved_again_is_the_same_one(tmp_path: Path) -> Non
         first = project.save(text())
         project.save(text(summary="another"))
         assert project.save(text()) == (first[0], False)
-        assert len(project.ls()[0]) == 2
+        assert len(project.list()[0]) == 2
 
 
 def test_projects_have_checkpoints_of_their_own_by_whatever_path(tmp_path: Path) -> None:
@@ -77,13 +77,13 @@ def test_projects_have_checkpoints_of_their_own_by_whatever_path(tmp_path: Path)
             ids.append(project.save(text())[0].checkpoint_id)
     assert len(set(ids)) == 2
     with ProjectCheckpoints(LOA_CHECKPOINT, tmp_path / "link", state_dir=state) as project:
-        assert [one.checkpoint_id for one in project.ls()[0]] == ids[:1]
+        assert [one.checkpoint_id for one in project.list()[0]] == ids[:1]
     assert [one.name for one in tmp_path.glob("*/*") if one.parent.name in {"one", "two"}] == []
 
 
 def test_asking_makes_nothing(tmp_path: Path) -> None:
     with project_in(tmp_path) as project:
-        assert (project.get("a"), project.ls(), project.store.unrecorded()) == (None, ([], []), [])
+        assert (project.get("a"), project.list(), project.store.unrecorded()) == (None, ([], []), [])
     assert not (tmp_path / "state").exists()
 
 
@@ -108,7 +108,7 @@ def test_what_is_no_checkpoint_is_not_saved(tmp_path: Path, body: bytes, code: s
         with pytest.raises(InvalidRequest) as refused:
             project.save(body)
         assert code_of(refused) == code
-        assert project.ls() == ([], [])
+        assert project.list() == ([], [])
 
 
 def test_files_are_proved_when_a_checkpoint_is_saved(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_files_are_proved_when_a_checkpoint_is_saved(tmp_path: Path) -> None:
             with pytest.raises(InvalidRequest, match=why) as refused:
                 project.save(document(artifacts=[good, one]))
             assert (code_of(refused), refused.value.field) == ("artifact_mismatch", "$.artifacts[1]")
-        assert len(project.ls()[0]) == 1
+        assert len(project.list()[0]) == 1
 
 
 def test_files_that_have_changed_since_are_named(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_a_damaged_file_is_never_passed_over_in_silence_and_saving_again_repairs
             with pytest.raises(LifebusError) as refused:
                 project.get("implementation")
             assert code_of(refused) == "checkpoint_damaged"
-        assert [len(project.ls()[0]), project.ls()[1]] == [1, [newest.checkpoint_id]]
+        assert [len(project.list()[0]), project.list()[1]] == [1, [newest.checkpoint_id]]
         assert project.save(text())[1]
         found = project.get("implementation")
         assert found is not None
@@ -212,7 +212,7 @@ def test_the_oldest_of_a_name_make_room(tmp_path: Path, monkeypatch: pytest.Monk
         for number in range(6):
             info, _ = project.save(document(summary=str(number)))
             project.store.mark_recorded(info.checkpoint_id)
-        infos, _ = project.ls()
+        infos, _ = project.list()
         assert [one.number for one in infos] == [1, 5, 6, 7]
         assert infos[0] == other
         assert len(list((tmp_path / "state").rglob("*.recorded"))) == 3
@@ -235,8 +235,8 @@ def test_a_file_that_others_put_there_is_none_of_ours(tmp_path: Path) -> None:
         (directory,) = (tmp_path / "state" / "checkpoints").iterdir()
         (directory / "notes.txt").write_text("mine")
         (directory / "1.2.ckpt.checkpoint").write_text("")
-        assert len(project.ls()[0]) == 1
-        assert project.ls()[1] == []
+        assert len(project.list()[0]) == 1
+        assert project.list()[1] == []
 
 
 def test_a_store_that_is_held_is_busy_and_not_waited_for_without_end(
@@ -273,7 +273,7 @@ def test_processes_that_save_at_once_lose_nothing(tmp_path: Path) -> None:
         saver.join()
     assert [saver.exitcode for saver in savers] == [0] * 3
     with project_in(tmp_path) as project:
-        infos, broken = project.ls()
+        infos, broken = project.list()
         found = [project.get(one.checkpoint_id) for one in infos]
     assert broken == []
     assert [one.number for one in infos] == list(range(1, 3 * many + 1))

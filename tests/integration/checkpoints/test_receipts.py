@@ -68,8 +68,8 @@ async def test_all_that_a_client_asks_is_answered(tmp_path: Path) -> None:
         assert found is not None
         assert found.document["artifacts"][0]["path"] == "file"
         assert await checkpoints.get("none", **place) is None
-        assert [one.name for one in await checkpoints.ls(**place)] == ["implementation"]
-        assert await checkpoints.ls(name="none", **place) == []
+        assert [one.name for one in await checkpoints.list(**place)] == ["implementation"]
+        assert await checkpoints.list(name="none", **place) == []
         assert await checkpoints.verify(found, **place) == ()
         assert await checkpoints.export(found, **place) == ".loa-checkpoint/implementation.yaml"
         (tmp_path / "root" / "file").unlink()

@@ -12,7 +12,7 @@ from lifebus.cli.connection import on_bus
 from lifebus.cli.documents import DocumentPath, read_document
 from lifebus.cli.errors import refusal_lines
 from lifebus.cli.exit_codes import ExitCode
-from lifebus.cli.terminal import clean, put, put_bytes, put_json, put_table, say
+from lifebus.cli.terminal import clean, put, put_bytes, put_table, put_whole_json, say
 from lifebus_contract import LifebusError
 
 if TYPE_CHECKING:
@@ -75,7 +75,9 @@ def save(
         info, is_new = checkpoints.save(body, session=_session(session))
     fault = _record(info, project, connection)
     if connection.json:
-        put_json({"checkpoint": info, "is_new": is_new, "recorded": fault is None, "why_not": fault and fault.detail})
+        put_whole_json(
+            {"checkpoint": info, "is_new": is_new, "recorded": fault is None, "why_not": fault and fault.detail}
+        )
     else:
         put(info.checkpoint_id)
         if fault is not None:
@@ -127,9 +129,9 @@ def list_checkpoints(
         json: Answer in JSON.
     """
     with project.opened() as checkpoints:
-        infos, broken = checkpoints.ls(name=name, last=last)
+        infos, broken = checkpoints.list(name=name, last=last)
     if json:
-        put_json({"checkpoints": infos, "damaged": broken})
+        put_whole_json({"checkpoints": infos, "damaged": broken})
     elif infos:
         put_table(("checkpoint", "name", "run", "created", "bytes"), [_row(one) for one in infos])
     else:
@@ -149,11 +151,11 @@ def export(which: str | None = None, /, *, project: ProjectOptions = _HERE, json
         json: Answer in JSON.
     """
     with project.opened() as checkpoints:
-        names = [which] if which is not None else list(dict.fromkeys(one.name for one in checkpoints.ls()[0]))
+        names = [which] if which is not None else list(dict.fromkeys(one.name for one in checkpoints.list()[0]))
         found = [checkpoints.get(one) for one in names]
         paths = [checkpoints.export(one) for one in found if one is not None]
     if json:
-        put_json({"exported": paths})
+        put_whole_json({"exported": paths})
     for path in () if json else paths:
         put(clean(path))
     if paths:
@@ -187,7 +189,7 @@ def _put_whole(found: "Checkpoint | None", more: dict[str, object]) -> None:
         "info": None if found is None else found.info,
         "checkpoint": None if found is None else msgspec.Raw(found.body),
     }
-    put_json(whole | more)
+    put_whole_json(whole | more)
 
 
 def _row(info: "CheckpointInfo") -> tuple[str, ...]:

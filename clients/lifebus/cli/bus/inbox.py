@@ -7,8 +7,9 @@ from cyclopts import App, Parameter
 
 from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions
 from lifebus.cli.connection import on_bus
-from lifebus.cli.exit_codes import ExitCode, UsageError
-from lifebus.cli.terminal import clean, paint, put, put_json, put_table, say, time_text
+from lifebus.cli.exit_codes import ExitCode, UsageError, ambiguous
+from lifebus.cli.terminal import clean, paint, put, put_table, put_whole_json, say, time_text
+from lifebus_contract import InvalidRequest
 from lifebus_contract.questions import AnswerAction
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 app = App(name="inbox")
 
-_Id = Annotated[str, Parameter(help="The id of the question.")]
+_Id = Annotated[str, Parameter(help="The id of the question, or the beginning of one.")]
 
 
 @app.default
@@ -33,7 +34,7 @@ def list_questions(*, all: bool = False, connection: ConnectionOptions = DEFAULT
     """
     found = on_bus(connection, lambda bus: bus.inbox.questions(open_only=not all))
     if connection.json:
-        put_json(found)
+        put_whole_json(found)
     elif found:
         put_table(("question", "asked", "kind", "by", "run", "title", "state"), [_row(info) for info in found])
     else:
@@ -46,12 +47,12 @@ def show(question_id: _Id, /, *, connection: ConnectionOptions = DEFAULT_CONNECT
     """Show a question, how it can be answered, and by which channels it was brought to people.
 
     Args:
-        question_id: The id of the question.
+        question_id: The id of the question, or the beginning of one.
         connection: Where the broker is, and the form of the answer.
     """
-    info = on_bus(connection, lambda bus: bus.inbox.show(question_id))
+    info = on_bus(connection, lambda bus: find_question(bus, question_id))
     if connection.json:
-        put_json(info)
+        put_whole_json(info)
     else:
         for line in _description(info):
             put(line)
@@ -72,7 +73,7 @@ def answer(
     """Answer a question, once and for all.
 
     Args:
-        question_id: The id of the question.
+        question_id: The id of the question, or the beginning of one.
         action: `proceed`, `retry`, `abort` or `modify`.
         message: What you have to say about it.
         set: With `modify`: NAME=VALUE, as often as needed.
@@ -81,19 +82,42 @@ def answer(
     """
 
     async def give(bus: "Bus") -> "QuestionInfo":
+        question = (await find_question(bus, question_id)).question
         # The question says of which kind a value is.
-        modifiable = (await bus.inbox.show(question_id)).question.modifiable if set else ()
-        values = _modifications(set, modifiable)
+        values = _modifications(set, question.modifiable)
         return await bus.inbox.answer(
-            question_id, action, message=message, modifications=values, responder=responder, channel="cli"
+            question.question_id, action, message=message, modifications=values, responder=responder, channel="cli"
         )
 
     info = on_bus(connection, give)
     if connection.json:
-        put_json(info)
+        put_whole_json(info)
     else:
-        put(f"`{clean(question_id)}` is answered: {paint(action.value, 'green')}")
+        put(f"`{clean(info.question.question_id)}` is answered: {paint(action.value, 'green')}")
     return ExitCode.OK
+
+
+async def find_question(bus: "Bus", word: str) -> "QuestionInfo":
+    """Return the question that is meant: by its id, or by the beginning of the id of one; open ones come first.
+
+    Raises:
+        InvalidRequest: there is none (`no_question`).
+        UsageError: the beginning is that of several.
+    """
+    try:
+        return await bus.inbox.show(word)
+    except InvalidRequest as fault:
+        if fault.code != "no_question":
+            raise
+        missing = fault
+    found = [one for one in await bus.inbox.questions(open_only=False) if one.question.question_id.startswith(word)]
+    # Of a phase that was asked about before, the question that waits is meant.
+    near = [one for one in found if one.is_open] or found
+    if not near:
+        raise missing
+    if len(near) > 1:
+        raise ambiguous(word, "questions", [one.question.question_id for one in near])
+    return near[0]
 
 
 def _modifications(given: "Sequence[str]", modifiable: "Sequence[Modifiable]") -> dict[str, Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lifebus.cli.exit_codes import ExitCode
-from lifebus.cli.terminal import clean, paint, put, put_json, put_table, say
+from lifebus.cli.terminal import clean, paint, put, put_table, put_whole_json, say
 from lifebus.flows.durations import duration_text
 from lifebus.flows.faults import FlowFileError
 from lifebus.flows.reading import read_flow
@@ -28,7 +28,7 @@ def check(file: Path, /, *, root: Path | None = None, json: bool = False) -> Exi
         flow = load_flow(file, root)
     except FlowFileError as fault:
         if json:
-            put_json({"valid": False, "file": str(file), "faults": fault.faults, "warnings": []})
+            put_whole_json({"valid": False, "file": str(file), "faults": fault.faults, "warnings": []})
         else:
             for one in fault.faults:
                 put(clean(one.explain(str(file))))
@@ -37,12 +37,17 @@ def check(file: Path, /, *, root: Path | None = None, json: bool = False) -> Exi
         return ExitCode.NEGATIVE
     warnings = list(_warnings(flow))
     if json:
-        put_json({"valid": True, "file": str(file), "faults": [], "warnings": warnings, "flow": flow})
+        put_whole_json({"valid": True, "file": str(file), "faults": [], "warnings": warnings, "flow": flow})
         return ExitCode.OK
     _explain(flow)
-    for warning in warnings:
-        say(f"{file}: {warning}", color="yellow")
+    say_warnings(file, flow)
     return ExitCode.OK
+
+
+def say_warnings(file: Path, flow: "FlowDefinition") -> None:
+    """Say what is probably wrong; whoever runs the flow may have another PATH, so that nothing is refused for it."""
+    for warning in _warnings(flow):
+        say(f"{file}: {warning}", color="yellow")
 
 
 def load_flow(file: Path, root: Path | None, client_id: str = "flow") -> "FlowDefinition":
@@ -138,7 +143,7 @@ def _short(text: str) -> str:
 
 
 def _warnings(flow: "FlowDefinition") -> Iterator[str]:
-    """Yield what is probably wrong on this machine; whoever runs the flow may have another PATH."""
+    """Yield what is probably wrong on this machine."""
     if not Path(flow.root).is_dir():
         yield f"root: {flow.root} is no directory"
         return
@@ -146,14 +151,26 @@ def _warnings(flow: "FlowDefinition") -> Iterator[str]:
         place = Path(flow.root, step.cwd)
         if not place.is_dir():
             yield f"phase `{step.step_id}`: its `cwd` {place} is no directory yet"
-        elif step.command is not None and (missing := _missing(step.command[0], place)):
+        elif missing := _missing(_program_of(step), place, step.setting.get("PATH")):
             yield f"phase `{step.step_id}`: {missing}"
 
 
-def _missing(program: str, cwd: Path) -> str | None:
+def _program_of(step: "StepDefinition") -> str:
+    """Return the program that a phase starts: its own, or that of its harness."""
+    if step.prompt is None:
+        return (step.command or ("",))[0]
+    from lifebus_adapters import ADAPTERS  # noqa: PLC0415  they take a while to load
+
+    one_shot = ADAPTERS[step.prompt.adapter_id].one_shot
+    return "" if one_shot is None else one_shot.words[0]
+
+
+def _missing(program: str, cwd: Path, search: str | None) -> str | None:
     """Return what keeps a program from being started; None where nothing does."""
+    if not program:
+        return None
     if "/" not in program:
-        return None if shutil.which(program) else f"there is no program `{program}` on the path"
+        return None if shutil.which(program, path=search) else f"there is no program `{program}` on the path"
     path = cwd / program
     if not path.exists():
         return f"{path} does not exist yet"

@@ -1,6 +1,6 @@
 """`lifebus flow`: its commands, and those that look at runs and steer them."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
@@ -12,7 +12,7 @@ from lifebus.cli.flows.common import COLORS, find_run, person
 from lifebus.cli.flows.logs import logs
 from lifebus.cli.flows.questions import open_questions, put_question
 from lifebus.cli.flows.run import next_steps, resume, run
-from lifebus.cli.terminal import clean, paint, put, put_json, put_table, say, time_text
+from lifebus.cli.terminal import clean, paint, put, put_table, put_whole_json, say, time_text
 from lifebus.flows.durations import duration_text
 from lifebus.flows.progress import end_text, status_text, try_text
 from lifebus_contract.runs import RunInfo, RunStatus, StepInfo
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lifebus.client import Bus
     from lifebus_contract.flows import FlowDefinition, StepDefinition
     from lifebus_contract.questions import QuestionInfo
+    from lifebus_contract.runs import ContextSignals
     from lifebus_transports.messages.flows import FlowStanding, RunSummary
 
 app = App(name="flow")
@@ -44,7 +45,7 @@ def list_runs(*, status: str | None = None, connection: ConnectionOptions = DEFA
     wanted = None if status is None else parse_choice("--status", status, [one.value for one in RunStatus])
     found = on_bus(connection, lambda bus: bus.flows.list(wanted))
     if connection.json:
-        put_json(found)
+        put_whole_json(found)
     elif found:
         titles = ("run", "status", "phases", "now", "began", "took")
         put_table(titles, [_row(one) for one in found], color_of=COLORS)
@@ -75,7 +76,7 @@ def show(name: Run = None, /, *, connection: ConnectionOptions = DEFAULT_CONNECT
 
     found, questions = on_bus(connection, ask)
     if connection.json:
-        put_json({"run": found.run, "definition": found.definition, "questions": questions})
+        put_whole_json({"run": found.run, "definition": found.definition, "questions": questions})
     else:
         _put_run(found.run, found.definition, questions)
     return ExitCode.OK
@@ -174,7 +175,7 @@ def retry(
 
 def _said(found: RunInfo, what: str, connection: ConnectionOptions) -> ExitCode:
     if connection.json:
-        put_json(found)
+        put_whole_json(found)
     else:
         say(f"{found.run_id} {what}; `lifebus flow show {found.run_id}` shows how it stands")
     return ExitCode.OK
@@ -191,11 +192,9 @@ def signals(
         phase: The phase; without one that which runs, else that which comes next.
         connection: Where the broker is.
     """
-    from msgspec import structs  # noqa: PLC0415
 
-    async def ask(bus: "Bus") -> dict[str, Any]:
-        # With the keys that have their usual value: whoever reads one of them must find it.
-        return structs.asdict(await bus.flows.signals(await find_run(bus, name), phase))
+    async def ask(bus: "Bus") -> "ContextSignals":
+        return await bus.flows.signals(await find_run(bus, name), phase)
 
-    put_json(on_bus(connection, ask))
+    put_whole_json(on_bus(connection, ask))
     return ExitCode.OK

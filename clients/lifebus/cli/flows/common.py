@@ -3,7 +3,7 @@
 import getpass
 from typing import TYPE_CHECKING, Final
 
-from lifebus.cli.exit_codes import ExitCode, UsageError
+from lifebus.cli.exit_codes import ExitCode, ambiguous
 from lifebus_contract import InvalidRequest
 from lifebus_contract.runs import RunStatus
 
@@ -61,7 +61,7 @@ async def find_run(bus: "Bus", word: str | None) -> str:
     if len(near) == 1:
         return near[0]
     if near:
-        raise UsageError(f"`{word[:64]}` is the beginning of several runs: {', '.join(near[:8])}")
+        raise ambiguous(word, "runs", near)
     raise InvalidRequest(f"there is no run `{word[:64]}`", code="no_run")
 
 

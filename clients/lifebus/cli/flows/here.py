@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from lifebus.cli.arguments import ConnectionOptions
 from lifebus.cli.connection import on_bus
 from lifebus.cli.exit_codes import ExitCode
-from lifebus.cli.flows.common import exit_of, find_run, person
+from lifebus.cli.flows.common import exit_of, find_run
 from lifebus.cli.flows.questions import QuestionPrinter, asked_ids
-from lifebus.cli.flows.run import RunPrinter
+from lifebus.cli.flows.run import RunPrinter, submitted
 from lifebus.cli.terminal import say
 from lifebus_contract.runs import RunInfo, RunStatus
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from lifebus_supervisor.runtime.run_state import RunState
 
 
-def run_here(flow: "FlowDefinition", run_id: str, connection: ConnectionOptions) -> ExitCode:
+def run_here(flow: "FlowDefinition", run_id: str, file: Path, connection: ConnectionOptions) -> ExitCode:
     """Begin a run and execute it in this process; return its exit code."""
 
     async def work(bus: "Bus") -> ExitCode:
         with closing(await _lock(bus, flow.root, run_id)):
             owner = _owner()
-            begun = await bus.flows.submit(flow, run_id=run_id, owner=owner, by=person())
+            begun = await submitted(bus, flow, run_id, file, owner)
             return await _execute(bus, begun, owner, RunPrinter(flow, json=connection.json))
 
     return on_bus(connection, work, lasting=True)

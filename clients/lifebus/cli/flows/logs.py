@@ -10,10 +10,11 @@ from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions
 from lifebus.cli.connection import on_bus
 from lifebus.cli.exit_codes import ExitCode, UsageError
 from lifebus.cli.flows.common import find_run
-from lifebus.cli.terminal import clean, put_json, say
+from lifebus.cli.terminal import clean, put_whole_json, say
 
 if TYPE_CHECKING:
     from lifebus.client import Bus
+    from lifebus.loa.types import LoaEvent
     from lifebus_contract.runs import RunInfo
     from lifebus_transports.messages.flows import FlowOutput
 
@@ -27,19 +28,29 @@ def logs(
     *,
     number: Annotated[int | None, Parameter(name="--try")] = None,
     stderr: bool = False,
+    events: bool = False,
     follow: Annotated[bool, Parameter(name=("--follow", "-f"))] = False,
     connection: ConnectionOptions = DEFAULT_CONNECTION,
 ) -> ExitCode:
-    """Print what a try wrote; exit code 65 where nothing of it is kept.
+    """Print what a try wrote, or the log of events of a run; exit code 65 where nothing of it is kept.
 
     Args:
         name: The run: its id, the beginning of that, or the name of its flow; the newest without one.
         phase: The phase; without one that which runs, else that which was tried last.
         number: Which try, counted from 1; without one the newest.
         stderr: What it wrote to stderr, in place of stdout.
+        events: What happened, in order, by the standard names of events, in place of what was written: of the run, or
+            of the phase that is named.
         follow: Go on until the try has ended.
         connection: Where the broker is, and the form of the answer.
     """
+    if events:
+        if number is not None or stderr or follow:
+            raise UsageError("--events shows what happened: --try, --stderr and --follow are about what was written")
+        from lifebus.cli.flows.events import put_events  # noqa: PLC0415
+
+        put_events(on_bus(connection, lambda bus: _events(bus, name, phase)), json=connection.json)
+        return ExitCode.OK
     stream: Literal["stdout", "stderr"] = "stderr" if stderr else "stdout"
 
     async def show(bus: "Bus") -> None:
@@ -62,6 +73,13 @@ def logs(
     return ExitCode.OK
 
 
+async def _events(bus: "Bus", name: str | None, phase: str | None) -> "tuple[LoaEvent, ...]":
+    from lifebus.cli.flows.events import read_events  # noqa: PLC0415
+
+    run = (await bus.flows.show(await find_run(bus, name))).run
+    return await read_events(bus, run, phase)
+
+
 def _newest_step(run: "RunInfo") -> str:
     """Return the phase that runs, else the one that was tried last.
 
@@ -77,7 +95,7 @@ def _newest_step(run: "RunInfo") -> str:
 
 def _put(piece: "FlowOutput", step: str, stream: str, *, json: bool) -> None:
     if json:
-        put_json({"step": step, "stream": stream, **_fields(piece)}, indent=0)
+        put_whole_json({"step": step, "stream": stream, **_fields(piece)}, indent=0)
         return
     if not piece.text:
         if not piece.size and not piece.running:

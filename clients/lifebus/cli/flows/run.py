@@ -1,6 +1,7 @@
 """`lifebus flow run` and `lifebus flow resume`: a run begun or gone on with, and followed to its end."""
 
 import asyncio
+import shlex
 import sys
 import time
 from collections.abc import Callable
@@ -13,10 +14,10 @@ from cyclopts import Parameter
 from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions
 from lifebus.cli.connection import on_bus
 from lifebus.cli.exit_codes import ExitCode
-from lifebus.cli.flows.check import load_flow
+from lifebus.cli.flows.check import load_flow, say_warnings
 from lifebus.cli.flows.common import COLORS, exit_of, find_run, person
-from lifebus.cli.flows.questions import QuestionPrinter
-from lifebus.cli.terminal import clean, paint, put, put_json, say
+from lifebus.cli.flows.questions import QuestionPrinter, asked_ids
+from lifebus.cli.terminal import clean, paint, put, put_whole_json, say
 from lifebus.flows.progress import Change, changes
 from lifebus_contract import BrokerBusy, DeadlineExceeded, StateConflict, TransportError
 from lifebus_contract.runs import RunStatus, StepStatus
@@ -74,17 +75,18 @@ def run(
     from lifebus.flows.runs import make_run_id  # noqa: PLC0415
 
     flow = load_flow(file, root)
+    say_warnings(file, flow)
     name = run_id or make_run_id(flow.name)
     if here:
         from lifebus.cli.flows.here import run_here  # noqa: PLC0415
 
-        return run_here(flow, name, connection)
+        return run_here(flow, name, file, connection)
 
     found: list[str] = []
 
     async def begin(bus: "Bus") -> ExitCode:
-        begun = await bus.flows.submit(flow, run_id=name, by=person())
-        found[:] = [begun.run_id]
+        found[:] = [name]
+        begun = await submitted(bus, flow, name, file)
         return await _follow(bus, begun, RunPrinter(flow, json=connection.json), follow)
 
     return _followed(lambda: on_bus(connection, begin, lasting=not follow.detach), found)
@@ -132,13 +134,27 @@ async def _resumed(bus: "Bus", run: "RunInfo") -> "RunInfo":
     return await bus.flows.wait(run.run_id)
 
 
+async def submitted(bus: "Bus", flow: "FlowDefinition", name: str, file: Path, owner: str | None = None) -> "RunInfo":
+    """Begin a run under an id of ours.
+
+    Raises:
+        LifebusError: it was refused, or nobody knows whether it has begun; then the text says what to do.
+    """
+    try:
+        return await bus.flows.submit(flow, run_id=name, owner=owner, by=person())
+    except (TransportError, DeadlineExceeded) as fault:
+        words = ["lifebus", "flow", "run", str(file), "--id", name, *(("--here",) if owner else ())]
+        again = f"whether the run has begun is unknown; `{shlex.join(words)}` is the same run, however often it is said"
+        raise type(fault)(f"{fault.detail}\n{again}", code=fault.code) from None
+
+
 def _followed(work: Callable[[], ExitCode], found: list[str]) -> ExitCode:
     """Return what the work returns; on Ctrl-C say that the run goes on without us."""
     try:
         return work()
     except KeyboardInterrupt:
         if found:
-            say(f"\n{found[0]} goes on in the broker")
+            say(f"\n{found[0]} goes on in the broker, where it has begun")
             say(f"  `lifebus flow resume {found[0]}` follows it, `lifebus flow abort {found[0]}` ends it", color="dim")
         return ExitCode.INTERRUPTED
 
@@ -194,7 +210,7 @@ class RunPrinter:
     def show_id(self, run: "RunInfo") -> None:
         """Print which run it is, and nothing else."""
         if self.json:
-            put_json(run, indent=0)
+            put_whole_json(run, indent=0)
         else:
             put(clean(run.run_id))
 
@@ -212,7 +228,7 @@ class RunPrinter:
         self._last = run
         if self.json:
             if found:
-                put_json(run, indent=0)
+                put_whole_json(run, indent=0)
             return
         for change in found:
             self._put(run, change)
@@ -242,5 +258,6 @@ def next_steps(run: "RunInfo") -> list[str]:
         asking = [one.step_id for one in run.steps if one.status is StepStatus.ASKING and one.tries]
         return [f"`lifebus flow logs {run.run_id} {one} --stderr` shows what it wrote" for one in asking]
     if run.status is RunStatus.INTERRUPTED:
-        return [f"`lifebus flow resume {run.run_id}` goes on"]
+        first = "answer now or later: " if asked_ids(run) else ""
+        return [f"{first}`lifebus flow resume {run.run_id}` goes on"]
     return []
