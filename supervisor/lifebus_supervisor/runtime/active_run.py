@@ -1,5 +1,6 @@
 """A run in memory: its durable state, what came in and is not recorded yet, and what of it runs in this process."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -31,6 +32,21 @@ class Input:
 
     make: Make
     settle: Settle | None = None
+
+
+def awaited_input(make: Make) -> tuple[Input, asyncio.Future[None]]:
+    """Return an input, and what is done once it is durable, or fails with why it was not recorded."""
+    durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def settle(fault: LifebusError | None) -> None:
+        if durable.done():  # the caller was cancelled
+            return
+        if fault is None:
+            durable.set_result(None)
+        else:
+            durable.set_exception(fault)
+
+    return Input(make, settle), durable
 
 
 @dataclass(slots=True, eq=False)

@@ -5,11 +5,14 @@ over reduce the same records to the same state (`rules.run_reducer`; docs/flows.
 so that a decision can be tried on records that are not durable yet.
 """
 
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
-from msgspec import Struct
+import msgspec
+from msgspec import Struct, structs
 
-from lifebus_contract.flows import FlowDefinition, StepDefinition
+from lifebus_contract.flows import CodeMap, FlowDefinition, StepDefinition
 from lifebus_contract.questions import QuestionKind
 from lifebus_contract.runs import RunStatus, StepStatus, TryInfo
 from lifebus_supervisor.runtime.limits.budget import Grant
@@ -19,6 +22,11 @@ from lifebus_supervisor.runtime.run_records import ContextUse, RunSubmitted
 
 REOPENED: Final = frozenset({StepStatus.FAILED, StepStatus.ABORTED})
 """Steps that go on with a run that is tried again after its end."""
+
+_FLOWS_SHARED: Final = 64
+"""Of so many flows the newest run shares its steps with those before it."""
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
 
 _PENDING: Final = StepStatus.PENDING
 _DONE: Final = StepStatus.DONE
@@ -103,17 +111,40 @@ class RunState(Struct, frozen=True, kw_only=True):
 
 def start_state(run_id: str, record: RunSubmitted) -> RunState:
     """Return the state after the first record."""
-    steps = {one.step_id: StepState(definition=one) for one in record.definition.steps}
+    definition = _shared(record.definition)
+    steps = {one.step_id: StepState(definition=one) for one in definition.steps}
     return RunState(
         run_id=run_id,
-        definition=record.definition,
+        definition=definition,
         by=record.by,
         number=1,
         started_at_ms=record.at_ms,
         changed_at_ms=record.at_ms,
         steps=steps,
-        limits=RunLimits(grant=Grant(limits=record.definition.budget)),
+        limits=RunLimits(grant=Grant(limits=definition.budget)),
     )
+
+
+def _shared(definition: FlowDefinition) -> FlowDefinition:
+    """Return an equal definition whose parts are those of other runs of the same flow: only the roots differ."""
+    encoded = _ENCODER.encode((definition.steps, definition.codes))
+    parts = _first_parts(_Parts(encoded, definition.steps, definition.codes))
+    return structs.replace(definition, steps=parts.steps, codes=parts.codes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """The steps and codes of a flow; those with one encoding are the same."""
+
+    encoded: bytes
+    steps: tuple[StepDefinition, ...] = field(compare=False)
+    codes: CodeMap = field(compare=False)
+
+
+@lru_cache(maxsize=_FLOWS_SHARED)
+def _first_parts(parts: _Parts) -> _Parts:
+    """Return the first ones that were the same as these."""
+    return parts
 
 
 def is_retriable(state: RunState, step: StepState) -> bool:

@@ -3,7 +3,6 @@
 See docs/flows.md, "States".
 """
 
-import asyncio
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -13,7 +12,7 @@ from typing import Final
 import anyio
 import anyio.to_thread
 
-from lifebus_contract import BrokerBusy, InvalidRequest, LifebusError, StateConflict
+from lifebus_contract import BrokerBusy, InvalidRequest, StateConflict
 from lifebus_contract.flows import FlowDefinition
 from lifebus_contract.questions import AnswerAction, QuestionAnswer, QuestionInfo
 from lifebus_contract.runs import (
@@ -26,7 +25,7 @@ from lifebus_contract.runs import (
     RunStatus,
     StepStatus,
 )
-from lifebus_supervisor.runtime.active_run import ActiveRun, Input, Make
+from lifebus_supervisor.runtime.active_run import ActiveRun, Input, Make, awaited_input
 from lifebus_supervisor.runtime.limits.accounts import MeasureContexts, live_signals, priced, unmeasured
 from lifebus_supervisor.runtime.limits.recording import counted, logged
 from lifebus_supervisor.runtime.limits.run_log import events_of
@@ -339,18 +338,9 @@ class RunTable:
         Raises:
             LifebusError: it was not recorded.
         """
-        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def settle(fault: LifebusError | None) -> None:
-            if answer.done():  # the caller was cancelled
-                return
-            if fault is None:
-                answer.set_result(None)
-            else:
-                answer.set_exception(fault)
-
-        self.engine.put(run, Input(make, settle))
-        await answer
+        given, durable = awaited_input(make)
+        self.engine.put(run, given)
+        await durable
 
     def _changed(self, run: ActiveRun) -> None:
         if run.state.ended is not None:

@@ -12,6 +12,7 @@ from typing import Final
 
 from lifebus_broker.ledger.retention import PruneDecision, is_short
 from lifebus_broker.ledger.sqlite.store import Store
+from lifebus_broker.process_memory import give_memory_back
 
 CHECKPOINT_BYTES: Final = 16 * 1024 * 1024
 """How much goes into the write-ahead log before it is moved into the file."""
@@ -25,6 +26,9 @@ Surplus = Callable[[], PruneDecision | None]
 _IDLE_CHECKPOINT_BYTES: Final = 1024 * 1024
 _LEAST_LOG_BYTES: Final = 4 * 1024 * 1024
 _IDLE_S: Final = 0.2
+_REST_S: Final = 5.0
+"""So long nothing is written before the memory is given back that was needed for writing."""
+
 _MEASURE_S: Final = 1.0
 _ROWS_A_PIECE: Final = 128
 _MOST_PIECES: Final = 4
@@ -52,6 +56,7 @@ class Maintenance:
         self._store, self._room, self._now = store, room, now
         self._rest_until = self._measure_at = 0.0
         self._measured_bytes = 0
+        self._written_at: float | None = None
 
     def bound(self, keep: int, spare: int) -> None:
         """Keep the write-ahead log small beside `keep` bytes (0 for any size), and leave `spare` bytes free."""
@@ -67,12 +72,16 @@ class Maintenance:
             return 0
         if store.wal_bytes > _IDLE_CHECKPOINT_BYTES:
             return _IDLE_S
-        return _MEASURE_S if self.low_space or store.wal_is_long else None
+        if self.low_space or store.wal_is_long:
+            return _MEASURE_S
+        return None if self._written_at is None else _REST_S
 
     def next_task(self, rows: int, *, full: bool) -> Callable[[], object] | None:
         """Return what is to be done now that `rows` rows were committed (0 while idle), None where nothing is."""
         store = self._store
         idle = not rows
+        if rows:
+            self._written_at = self._now()
         if self._may_trim:  # before all else: what it frees may be what a full disk waits for
             return self._trim
         # before deleting: the log grows with each commit until it is moved
@@ -82,9 +91,7 @@ class Maintenance:
             return store.probe if idle else None
         if self._frees and (idle or self._now() >= self._rest_until):
             return lambda: self._free(rows)
-        if idle and store.wal_bytes > _IDLE_CHECKPOINT_BYTES:
-            return store.checkpoint
-        return store.truncate_wal if idle and store.wal_is_long else None
+        return self._idle_task() if idle else None
 
     def measure(self) -> None:
         """Find out how much room is left: now and then, and when as much was written as would matter."""
@@ -112,6 +119,23 @@ class Maintenance:
             self._store.forget_tombstones(self._trimmed_epoch_s)
             self._trimmed_epoch_s = int(time.time())
             self._store.prune_to(decision.floor, b"", self._trimmed_epoch_s)
+
+    def _idle_task(self) -> Callable[[], object] | None:
+        if self._store.wal_bytes > _IDLE_CHECKPOINT_BYTES:
+            return self._store.checkpoint
+        if self._store.wal_is_long:
+            return self._store.truncate_wal
+        return self._rest if self._rests else None
+
+    @property
+    def _rests(self) -> bool:
+        """Whether nothing was written for so long that its memory is better given back."""
+        return self._written_at is not None and self._now() - self._written_at >= _REST_S
+
+    def _rest(self) -> None:
+        self._written_at = None
+        self._store.shrink_memory()
+        give_memory_back()
 
     @property
     def _frees(self) -> bool:

@@ -47,7 +47,7 @@ MARK_EVERY: Final = 64
 
 _PAGE_BYTES: Final = 4096
 _WRITER_CACHE_KIB: Final = 65_536
-_READER_CACHE_KIB: Final = 8_192
+_READER_CACHE_KIB: Final = 2_048
 _BUSY_MS: Final = 5000
 _SYNCHRONOUS: Final[dict[Durability, str]] = {"full": "FULL", "relaxed": "NORMAL", "none": "OFF"}
 

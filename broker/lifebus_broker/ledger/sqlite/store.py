@@ -250,6 +250,10 @@ class Store:
         self._frames, self.wal_is_long = 0, False
         self.size_bytes = self._size()
 
+    def shrink_memory(self) -> None:
+        """Drop the pages that are kept for the next writes: the system has most of them too."""
+        self.connection.execute("PRAGMA shrink_memory")
+
     def remove_tombstones(self, stones: Sequence[bytes], before_epoch_s: int) -> None:
         """Remove tombstones that bear a second before this one."""
         with self._transaction():

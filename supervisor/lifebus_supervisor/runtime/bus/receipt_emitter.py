@@ -33,6 +33,8 @@ class _Reported(Struct, frozen=True):
 class RunReceipts:
     """The receipts of one run.  `emitted` is the number up to which all are durable."""
 
+    __slots__ = ("_emitter", "_is_emitting", "_on_progress", "_waiting", "emitted")
+
     def __init__(self, emitter: "ReceiptEmitter", emitted: int, on_progress: Callable[[], None]) -> None:
         self.emitted = emitted
         self._emitter = emitter
