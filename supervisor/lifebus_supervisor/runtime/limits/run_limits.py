@@ -43,6 +43,12 @@ class RunLimits(Struct, frozen=True, kw_only=True):
         total = self.costs.total
         return BudgetUse(time_ms=self.active_ms + running, tokens=total.tokens, cost_micros=total.cost_micros)
 
+    def passed_to(self, at_ms: int) -> "RunLimits":
+        """Return the limits at a record: what is used by then stays so, also where a clock is set back."""
+        if not self.active:
+            return self
+        return structs.replace(self, active_ms=self.use(at_ms).time_ms, active_since_ms=at_ms)
+
     def try_started(self, at_ms: int) -> "RunLimits":
         """Return the limits after the beginning of a try."""
         since = self.active_since_ms if self.active else at_ms

@@ -105,6 +105,8 @@ def apply(state: RunState, record: RunRecord) -> RunState:
     handler = _HANDLERS.get(type(record))
     if handler is None:
         raise Contradiction("a run is submitted once")
+    if not isinstance(record, TryEnded):  # which says itself up to when it counts
+        state = structs.replace(state, limits=state.limits.passed_to(record.at_ms))
     return structs.replace(handler(state, record), changed_at_ms=record.at_ms)
 
 

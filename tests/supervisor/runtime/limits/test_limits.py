@@ -322,3 +322,28 @@ async def test_a_try_is_told_what_is_left_for_it(tmp_path: Path) -> None:
     assert (signals["retry_count"], signals["max_retries"], signals["is_approaching_limit"]) == (0, 3, False)
     assert (signals["context_tokens_available"], signals["context_tokens_used"], signals["near"]) == (5_000, None, [])
     assert [one.payload_kind for one in payloads] == ["flow.signals"]
+
+
+async def test_two_days_that_only_the_clock_has_seen_are_one_question_and_the_budget_counts_on(tmp_path: Path) -> None:
+    async with scene() as at:
+        steps = (step("a"), step("b", "a"))
+        await at.submit(flow(tmp_path, *steps, budget=Budget(time_ms=HOUR_MS)))
+        await at.runner.wait_for("a")
+        at.pass_ms(2 * 24 * HOUR_MS)
+        first = (await at.question()).question.question_id
+        for _ in range(3):
+            at.pass_ms(1)
+        assert len(await at.pressures()) == 1
+        await at.answer(AnswerAction.PROCEED)
+        # Somebody sets the clock right again: the next hour is an hour, and not two days.
+        at.pass_ms(-2 * 24 * HOUR_MS)
+        await at.runner.end("a", exited(0))
+        await at.runner.wait_for("b")
+        at.pass_ms(HOUR_MS * 79 // 100)
+        assert (await at.settled()).question_id is None
+        at.pass_ms(HOUR_MS // 50)
+        assert (await at.question()).question.question_id != first
+        assert len(await at.pressures()) == 2
+
+
+HOUR_MS = 3_600_000
