@@ -7,6 +7,7 @@ import apsw
 
 from lifebus_broker.ledger.batching import Batch
 from lifebus_broker.ledger.sqlite.maintenance import Maintenance
+from lifebus_broker.ledger.sqlite.schema import executor
 from lifebus_broker.ledger.sqlite.store import Store
 from support.receipts import entry
 
@@ -49,4 +50,4 @@ def test_pages_are_given_back_once_after_a_rest_and_the_next_write_is_there(tmp_
 
         write(store, 1)
         assert store.head == 2_001
-        assert store.connection.execute("PRAGMA quick_check").get == "ok"
+        assert executor(store.connection)("PRAGMA quick_check").get == "ok"
