@@ -289,6 +289,18 @@ _QUESTIONS: Final[_Codes] = {
 }
 """Questions to people, and their answers."""
 
+_QUEUE: Final[_Codes] = {
+    "invalid_payload": ErrorCode(_INVALID, "the payload of a job is none of its type"),
+    "job_exists": ErrorCode(_CONFLICT, "the id, or the key, is that of another job"),
+    "job_not_retriable": ErrorCode(_CONFLICT, "only a job that failed or was canceled can be retried"),
+    "job_over": ErrorCode(_CONFLICT, "the job has ended already"),
+    "no_job": ErrorCode(_INVALID, "there is no such job"),
+    "queue_full": ErrorCode(_TRANSPORT, "as many jobs wait or run as may; some have to end first", temporary=True),
+    "queue_off": ErrorCode(_CONFLICT, "the queue is turned off by the settings"),
+    "unknown_job_type": ErrorCode(_CONFLICT, "nobody does jobs of this type"),
+}
+"""The queue of jobs."""
+
 _TRANSCRIPTS: Final[_Codes] = {
     "session_deleted": ErrorCode(
         _CONFLICT,
@@ -323,6 +335,7 @@ GROUPS: Final[dict[str, _Codes]] = {
     "Renewal": _RENEWAL,
     "Questions to people": _QUESTIONS,
     "Flows": _FLOWS,
+    "The queue": _QUEUE,
     "Transcripts": _TRANSCRIPTS,
     "Settings and installation": _SETTINGS,
 }

@@ -25,6 +25,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from lifebus._internal.blocking_checkpoints import BlockingCheckpoints
 from lifebus._internal.blocking_flows import BlockingFlows
 from lifebus._internal.blocking_inbox import BlockingInbox
+from lifebus._internal.blocking_jobs import BlockingJobs
 from lifebus._internal.thread_views import SignalsSince
 from lifebus._internal.view import Gap, Position
 from lifebus.client import Bus, Emitted, TickResult
@@ -174,12 +175,13 @@ class BlockingSignals(_Blocking[SignalReceived | Gap]):
 class BlockingBus:
     """`lifebus.client.Bus` with calls that return when they are done; the methods and errors are the same.
 
-    `inbox` has the questions to people, `flows` begins runs of flows and steers them,
+    `inbox` has the questions to people, `flows` begins runs of flows and steers them, `jobs` queues jobs,
     `checkpoints` keeps those of clients.
     """
 
     def __init__(self, portal: BlockingPortal, bus: Bus) -> None:
         self.inbox = BlockingInbox(portal, bus.inbox)
+        self.jobs = BlockingJobs(portal, bus.jobs)
         self.flows = BlockingFlows(portal, bus.flows)
         self.checkpoints = BlockingCheckpoints(portal, bus.checkpoints)
         self._portal = portal

@@ -22,6 +22,7 @@ from lifebus.consumer import Deliveries, consume, consume_request
 from lifebus.consumer_admin import ConsumerAdmin
 from lifebus.flows.runs import Flows
 from lifebus.inbox import QuestionInbox
+from lifebus.jobs import Jobs
 from lifebus.ledger_admin import LedgerAdmin
 from lifebus.signals import SignalReceived, Signals
 from lifebus.snapshots import Snapshots
@@ -88,7 +89,8 @@ class Bus:
     """A connection to a broker.  Made by `connect`; safe for many tasks of one event loop at once.
 
     `cursors` administers named consumers, `ledger` the ledger; `saves` takes snapshots and resumes from them; `inbox`
-    has the questions to people, `flows` begins runs of flows and steers them; `checkpoints` keeps those of clients.
+    has the questions to people, `flows` begins runs of flows and steers them, `jobs` queues jobs; `checkpoints` keeps
+    those of clients.
     """
 
     def __init__(self, connection: Connection, client_id: str, timeout: float) -> None:
@@ -96,6 +98,7 @@ class Bus:
         self.timeout = timeout
         self.cursors = ConsumerAdmin(connection, timeout)
         self.inbox = QuestionInbox(connection, timeout)
+        self.jobs = Jobs(connection, timeout)
         self.ledger = LedgerAdmin(connection, timeout)
         self.saves = Snapshots(connection, timeout)
         self.checkpoints = Checkpoints(self)

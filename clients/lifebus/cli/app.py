@@ -21,6 +21,7 @@ COMMANDS: Final = {
     "serve": (_BUS, "bus.serve:serve", "Answer dispatches with a command."),
     "invoke": (_BUS, "bus.serve:invoke", "Ask a command about one dispatch: no broker, nothing is kept."),
     "inbox": (_BUS, "bus.inbox:app", "Questions that wait for a person: list, show, answer."),
+    "jobs": (_BUS, "bus.jobs:app", "Jobs of the queue: list, show, cancel, retry, drain."),
     "checkpoint": (
         _BUS,
         "bus.checkpoint:app",

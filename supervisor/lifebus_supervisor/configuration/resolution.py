@@ -17,6 +17,7 @@ from msgspec import Struct
 from lifebus_adapters import OVERRIDES
 from lifebus_broker.state.pressure import Thresholds
 from lifebus_supervisor.configuration.file import ConfigurationError, FileValue, read_file
+from lifebus_supervisor.configuration.queue_settings import QueueSettings
 from lifebus_supervisor.configuration.settings import (
     NO_FOLDER,
     BackupSettings,
@@ -50,6 +51,7 @@ _SECTIONS: Final[dict[str, type[Struct]]] = {
     "scrub": ScrubSettings,
     "backup": BackupSettings,
     "inbox": InboxSettings,
+    "queue": QueueSettings,
     "signals": SignalSettings,
     "silence": SilenceSettings,
     "telemetry": TelemetrySettings,

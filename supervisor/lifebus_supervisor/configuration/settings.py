@@ -12,6 +12,7 @@ from lifebus_broker.state.pressure import Thresholds
 from lifebus_contract import CapabilityRequest, LifecycleEvent
 from lifebus_contract.fields import Identifier
 from lifebus_contract.vocabulary import UNSERVABLE
+from lifebus_supervisor.configuration.queue_settings import QueueSettings
 from lifebus_supervisor.renewal.profile import RenewalSettings
 from lifebus_supervisor.runtime.inbox.settings import InboxSettings
 
@@ -185,6 +186,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     backup: BackupSettings = BackupSettings()
     inbox: InboxSettings = InboxSettings()
     signals: SignalSettings = SignalSettings()
+    queue: QueueSettings = QueueSettings()
     silence: SilenceSettings = SilenceSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
 

@@ -25,6 +25,7 @@ from lifebus_supervisor.api.dispatches import Dispatches
 from lifebus_supervisor.api.emissions import EmissionVerbs
 from lifebus_supervisor.api.flows import FlowVerbs
 from lifebus_supervisor.api.inbox import InboxVerbs
+from lifebus_supervisor.api.jobs import JobVerbs
 from lifebus_supervisor.api.observations import ObservationVerbs
 from lifebus_supervisor.api.operations import OperationVerbs
 from lifebus_supervisor.api.reads import ReadVerbs
@@ -42,6 +43,8 @@ from lifebus_supervisor.jobs.backups import BackupTask, compose_backups
 from lifebus_supervisor.jobs.retention import RetentionTask
 from lifebus_supervisor.jobs.scrubber import Scrubber, compose_scrubber
 from lifebus_supervisor.jobs.state_follower import StateFollowerTask, compose_follower
+from lifebus_supervisor.queue.composing import compose_queue
+from lifebus_supervisor.queue.table import JobTable
 from lifebus_supervisor.runtime.composing import compose_runs, watch_contexts
 from lifebus_supervisor.runtime.inbox.inbox import Inbox
 from lifebus_supervisor.runtime.limits.live_context import contexts_of_tries
@@ -76,6 +79,7 @@ class Core:
     consumers: Consumers
     inbox: Inbox
     runs: RunTable
+    queue: JobTable
     snapshots: SnapshotVerbs
     retention: RetentionTask | None
     scrubber: Scrubber | None
@@ -115,6 +119,7 @@ def compose_core(
     inbox = Inbox(ledger.journal, lambda: time.time_ns() // 1_000_000)
     runs = compose_runs(settings, bus, inbox, tasks, partial(contexts_of_tries, supervisor.monitors))
     supervisor.after_pass = watch_contexts(runs).look
+    queue = compose_queue(settings, bus, signals, tasks)
     # Clients get less than the hook waits, or their answers would arrive at a closed connection.
     hook_budget_s = settings.limits.hook_answer_ms / 1000 * _HOOK_SHARE
     return Core(
@@ -129,6 +134,7 @@ def compose_core(
         consumers=consumers,
         inbox=inbox,
         runs=runs,
+        queue=queue,
         snapshots=snapshots,
         retention=_compose_retention(settings, ledger, follower, snapshots, consumers),
         scrubber=compose_scrubber(settings, ledger),
@@ -195,6 +201,7 @@ def _compose_api(core: Core, receipts: ReceiptPublisher, count: Callable[[], Map
         InboxVerbs(core.inbox).handlers(),
         core.snapshots.handlers(),
         FlowVerbs(core.runs, core.settings.state_dir).handlers(),
+        JobVerbs(core.queue).handlers(),
     )
     return Api(families, core.tasks, reads=core.settings.limits.backfills)
 
@@ -248,6 +255,8 @@ def _counters(core: Core, requests: RequestCounters, receipts: ReceiptPublisher,
         "peers_refused": refused,
         "questions_open": core.inbox.open_count,
         "notifications_failing": core.inbox.failing_count,
+        "jobs_open": core.queue.indexes.open_count,
+        "jobs_running": core.queue.dispatcher.running,
         "facts_merged": core.supervisor.merged,
         **core.hooks.counters(),
         **core.observations.counters(),

@@ -19,6 +19,7 @@ from lifebus_supervisor.daemon.periodic import publish_beacon, publish_beacons, 
 from lifebus_supervisor.daemon.process import set_up_process
 from lifebus_supervisor.daemon.sockets import claim_sockets
 from lifebus_supervisor.daemon.storage import close_ledger, hold_state, open_ledger, open_signals
+from lifebus_supervisor.queue.composing import recover_jobs, start_queue
 from lifebus_supervisor.renewal.composing import start_renewals
 from lifebus_supervisor.runtime.composing import recover_runs, start_runs
 from lifebus_supervisor.runtime.inbox.composing import start_inbox
@@ -102,6 +103,7 @@ async def _recover(core: Core) -> None:
     await core.consumers.open(fanout)
     await core.inbox.open()
     await recover_runs(core.runs)
+    await recover_jobs(core.queue)
     add_command_clients(core.settings, core.bus.clients, tasks)
 
 
@@ -117,6 +119,7 @@ async def _start(daemon: Daemon) -> None:
     start_supervision(daemon.supervisor, settings, tasks)
     await start_inbox(settings.inbox, settings.state_dir, daemon.inbox, Commands(tasks).run_once, tasks)
     await start_runs(daemon.runs, tasks)
+    start_queue(daemon.queue, tasks)
     tasks.start_soon(daemon.corrector.run)
     tasks.start_soon(publish_beacons, daemon)
     tasks.start_soon(sweep_leases, daemon)
@@ -131,6 +134,7 @@ async def _stop(daemon: Daemon) -> None:
     # Before anything is awaited: what comes in from here on is refused as busy and asked again.
     daemon.api.stopping = True
     daemon.runs.engine.stop()
+    daemon.queue.dispatcher.stop()
     while _is_unfinished(daemon):  # noqa: ASYNC110  the writer is a thread
         await anyio.sleep(0.01)
     await anyio.lowlevel.checkpoint()  # the acknowledgements of the last commit are sent in this turn of the loop
@@ -147,7 +151,7 @@ def _is_unfinished(daemon: Daemon) -> bool:
     if daemon.halt.exit_code == EXIT_IO:
         return False
     is_writing = daemon.bus.dispatches or daemon.bus.ledger.status().queued or daemon.corrector.is_pending
-    return bool(is_writing or daemon.runs.is_finishing)
+    return bool(is_writing or daemon.runs.is_finishing or daemon.queue.dispatcher.running)
 
 
 async def _handle_signals(signals: AsyncIterator[signal.Signals], daemon: Daemon) -> None:

@@ -1,35 +1,42 @@
-"""One timer for all runs: each is looked at again when its next pause is over."""
+"""One timer for many: each is looked at again when its next pause is over."""
 
 import asyncio
 import heapq
 from collections.abc import Callable
 from itertools import count
-from typing import Final
-
-from lifebus_supervisor.runtime.active_run import ActiveRun
+from typing import Final, Generic, Protocol, TypeVar
 
 _SAME_S: Final = 0.001
 
 
-class DueTimes:
-    """When each run is due, by the clock of the event loop, in seconds; `on_due` is called with it then."""
+class Timed(Protocol):
+    """Something that is looked at again; `due` is when, None where nothing is to be looked at."""
 
-    def __init__(self, on_due: Callable[[ActiveRun], None]) -> None:
+    due: float | None
+
+
+One = TypeVar("One", bound=Timed)
+
+
+class DueTimes(Generic[One]):
+    """When each one is due, by the clock of the event loop, in seconds; `on_due` is called with it then."""
+
+    def __init__(self, on_due: Callable[[One], None]) -> None:
         self._on_due = on_due
-        self._heap: list[tuple[float, int, ActiveRun]] = []
+        self._heap: list[tuple[float, int, One]] = []
         self._numbers = count()
         self._timer: asyncio.TimerHandle | None = None
 
-    def set(self, run: ActiveRun, delay_s: float | None) -> None:
-        """Have a run looked at after a delay, and not at the time that was set before; None is never."""
+    def set(self, one: One, delay_s: float | None) -> None:
+        """Have one looked at after a delay, and not at the time that was set before; None is never."""
         if delay_s is None:
-            run.due = None
+            one.due = None
             return
         due = asyncio.get_running_loop().time() + max(0.0, delay_s)
-        if run.due is not None and abs(run.due - due) < _SAME_S:
+        if one.due is not None and abs(one.due - due) < _SAME_S:
             return
-        run.due = due
-        heapq.heappush(self._heap, (due, next(self._numbers), run))
+        one.due = due
+        heapq.heappush(self._heap, (due, next(self._numbers), one))
         self._arm()
 
     def close(self) -> None:
@@ -51,8 +58,8 @@ class DueTimes:
     def _fire(self) -> None:
         now = asyncio.get_running_loop().time()
         while self._heap and self._heap[0][0] <= now:
-            due, _, run = heapq.heappop(self._heap)
-            if run.due == due:
-                run.due = None
-                self._on_due(run)
+            due, _, one = heapq.heappop(self._heap)
+            if one.due == due:
+                one.due = None
+                self._on_due(one)
         self._arm()

@@ -36,7 +36,8 @@ _MIB: Final = 1_048_576
 class StepCommand(Struct, frozen=True, kw_only=True):
     """What is run for one try.  `environment` is all of it, `cwd` an absolute path.
 
-    `output` is a path without an ending: what the program writes goes to ``OUTPUT.out`` and ``OUTPUT.err``.
+    `output` is a path without an ending: what the program writes goes to ``OUTPUT.out`` and ``OUTPUT.err``.  With
+    `records_end` the shim writes to ``OUTPUT.end`` how it ended, also where this process is gone by then.
     """
 
     argv: tuple[str, ...]
@@ -46,6 +47,7 @@ class StepCommand(Struct, frozen=True, kw_only=True):
     time_limit_ms: int | None = None
     grace_ms: int = 5_000
     limits: ProcessLimits = ProcessLimits()
+    records_end: bool = False
 
 
 class StepEnd(Struct, frozen=True, kw_only=True):
@@ -140,6 +142,7 @@ def _shim_command(command: StepCommand) -> ShimCommand:
         "output": str(command.output),
         "keep": command.limits.output_kb * 1_024,
         "limits": limits_of(command.limits),
+        "records_end": command.records_end,
     }
 
 

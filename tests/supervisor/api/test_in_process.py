@@ -64,6 +64,7 @@ async def test_every_verb_of_the_table_passes_through_an_adaptor_in_this_process
         await consume(bus)
         await serve(bus, daemon)
         await ask_people(bus)
+        await do_jobs(bus)
         await keep(bus, daemon)
         await run_flows(bus, tmp_path)
     assert bus.called == set(VERBS)
@@ -130,6 +131,23 @@ async def ask_people(bus: InProcess) -> None:
         assert (await bus.call("inbox_show", {"question_id": "q", "wait_ms": 20_000}))["answer"]["action"] == "retry"
     await bus.call("inbox_ask", {"question": asked | {"question_id": "q2"}})
     assert (await bus.call("inbox_withdraw", {"question_id": "q2"}))["withdrawn_at_ms"] > 2
+
+
+async def do_jobs(bus: InProcess) -> None:
+    payload = {"argv": ["sh", "-c", "echo noise; echo '{\"x\": 1}'"], "cwd": "/"}
+    new = {"type": "command", "projectId": "p", "jobId": "j", "payload": payload}
+    assert (await bus.call("job_enqueue", {"job": new}))["status"] == "enqueued"
+    job: dict[str, Any] = {"state": "queued"}
+    while job["state"] in {"queued", "running"}:
+        job = await bus.call("job_wait", {"job_id": "j", "wait_ms": 30_000})
+    assert (job["state"], job["result"]) == ("completed", {"x": 1})
+    assert (await bus.call("job_drain", {}))["drains"] is True
+    await bus.call("job_enqueue", {"job": {**new, "jobId": "j2"}})
+    assert (await bus.call("job_cancel", {"job_id": "j2"}))["state"] == "canceled"
+    assert (await bus.call("job_retry", {"job_id": "j2"}))["state"] == "queued"
+    listed = await bus.call("job_list", {"project_id": "p"})
+    assert [(one["id"], one["state"]) for one in listed["jobs"]] == [("j", "completed"), ("j2", "queued")]
+    assert (await bus.call("job_show", {"job_id": "j"}))["payload"] == payload
 
 
 async def keep(bus: InProcess, daemon: Daemon) -> None:
@@ -200,6 +218,10 @@ async def test_a_peer_that_is_no_operator_may_not_change_what_is_kept_for_everyb
             "inbox_withdraw": {"question_id": "q"},
             "flow_submit": {"run_id": "r", "by": "x", "definition": FLOW},
             **{verb: {"run_id": "r", "by": "x"} for verb in ("flow_resume", "flow_abort")},
+            "job_enqueue": {"job": {"type": "command", "projectId": "p"}},
+            "job_cancel": {"job_id": "j"},
+            "job_retry": {"job_id": "j"},
+            "job_drain": {},
             "flow_retry": {"run_id": "r", "by": "x", "step_id": "s"},
             "flow_logs": {"run_id": "r", "step_id": "s"},
             "flow_events": {"run_id": "r"},

@@ -68,6 +68,22 @@ COST: dict[str, Any] = {
     "cost_micros": 6,
 }
 
+NEW_JOB: dict[str, Any] = {
+    "type": "command",
+    "projectId": "p",
+    "payload": {"argv": ["true"], "cwd": "/"},
+    "jobId": "j",
+    "sourceSessionId": "s",
+    "priority": "background",
+    "dedupe": "single_flight",
+    "dedupeKey": "k",
+    "maxAttempts": 2,
+    "timeLimitMs": 3,
+    "cancelGraceMs": 4,
+    "pause": {"first_ms": 1, "longest_ms": 2, "jitter_percent": 3},
+    "notBeforeMs": 5,
+}
+
 VALID: dict[str, dict[str, Any]] = {
     "emit": {"client_id": "c", "emissions": [golden("emission"), golden("emission", "report")]},
     "negotiate": {"adapter_id": "codex", "requirements": [golden("capability")], "session": "s"},
@@ -112,6 +128,13 @@ VALID: dict[str, dict[str, Any]] = {
     "manifests": {},
     "status": {},
     "ping": {},
+    "job_enqueue": {"job": NEW_JOB},
+    "job_list": {"project_id": "p", "state": "queued", "after": [1, "j"], "limit": 2},
+    "job_show": {"job_id": "j"},
+    "job_wait": {"job_id": "j", "wait_ms": 3},
+    "job_cancel": {"job_id": "j", "reason": "r"},
+    "job_retry": {"job_id": "j"},
+    "job_drain": {"drains": True, "cancel": True, "wait_ms": 3},
     "inbox_ask": {"question": QUESTION},
     "inbox_list": {"open_only": False, "after": [1, "q"], "limit": 2},
     "inbox_show": {"question_id": "q", "wait_ms": 3},

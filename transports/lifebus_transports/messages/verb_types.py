@@ -63,6 +63,12 @@ FLOW_WAITS: Final = CallPool("flow waits", 1024)
 COMPACTIONS: Final = CallPool("compactions", 8)
 """Few, because each runs a harness."""
 
+JOBS: Final = CallPool("jobs", 1024)
+"""Many, because each that queues a job waits for the disk alone."""
+
+JOB_WAITS: Final = CallPool("job waits", 1024)
+"""Many, because whoever waits for a job waits in one call; apart, so that they keep nobody from queueing."""
+
 PRUNES: Final = CallPool("prunes", 1)
 """One, because a second one would drop what the first is still reading."""
 

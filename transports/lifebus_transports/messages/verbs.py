@@ -27,6 +27,7 @@ from lifebus_transports.messages.consumers import (
 from lifebus_transports.messages.emissions import Emit, EmitAnswer, Negotiate
 from lifebus_transports.messages.flow_verbs import FLOW_VERBS
 from lifebus_transports.messages.inbox_verbs import INBOX_VERBS
+from lifebus_transports.messages.job_verbs import JOB_VERBS
 from lifebus_transports.messages.ledger import Prune, PruneAnswer, Verify, VerifyAnswer
 from lifebus_transports.messages.reads import Backfill, BackfillPage, Marker, SessionsQuery
 from lifebus_transports.messages.signals import (
@@ -264,6 +265,7 @@ _TABLE: Final = (
     ),
     *INBOX_VERBS,
     *FLOW_VERBS,
+    *JOB_VERBS,
     Verb(name="clients", summary="Lists the registered callback clients.", body=Nothing, answer=list[ClientInfo]),
     Verb(name="manifests", summary="Lists the adapters' manifests.", body=Nothing, answer=list[AdapterManifest]),
     Verb(name="status", summary="Says how the broker is.", body=Nothing, answer=BrokerStatus),

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Final
 
 from lifebus_transports.shims import ending
+from lifebus_transports.shims.end_file import forget_end, record_end
 from lifebus_transports.shims.kernel import descendants, start_of
 from lifebus_transports.shims.messages import Limit, ShimCommand, ShimEnd, StartFault
 from lifebus_transports.shims.output import Output
@@ -60,6 +61,9 @@ class Command:
                 # It is not waited for yet, so that the number of its group is still its own.
                 ending.signal_group(self._pid, signal.SIGKILL)
         self._end_what_is_left()
+        # Before the locks of the output are free: whoever waits for them finds it there.
+        if command["records_end"]:
+            record_end(command["output"], self._status, asked=self._asked)
         return self._end()
 
     def _start(self, command: ShimCommand) -> StartFault | None:
@@ -67,6 +71,8 @@ class Command:
         try:
             for name in (".out", ".err"):
                 self._outputs += (Output(command["output"] + name, command["keep"]),)
+            if command["records_end"]:
+                forget_end(command["output"])
             stage = "cwd"
             os.chdir(command["cwd"])
             stage = "limits" if command["limits"] else "exec"

@@ -17,7 +17,7 @@ class Limit(TypedDict):
 class ShimCommand(TypedDict):
     """A command as its shim gets it; `keep` is how many bytes are kept of the beginning and of the end of an output.
 
-    `output` is a path without an ending.
+    `output` is a path without an ending.  With `records_end` how it ended is written beside the output as well.
     """
 
     argv: list[str]
@@ -26,6 +26,7 @@ class ShimCommand(TypedDict):
     output: str
     keep: int
     limits: list[Limit]
+    records_end: bool
 
 
 class ShimEnd(TypedDict):

@@ -1,0 +1,138 @@
+"""`lifebus jobs`: the jobs of the queue."""
+
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import App, Parameter
+
+from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions
+from lifebus.cli.connection import on_bus
+from lifebus.cli.exit_codes import ExitCode, UsageError
+from lifebus.cli.terminal import clean, paint, put, put_json, put_table, say
+from lifebus_contract.jobs import JobState
+
+if TYPE_CHECKING:
+    from lifebus_contract.jobs import Job
+    from lifebus_transports.messages.jobs import JobSummary
+
+app = App(name="jobs")
+
+_Id = Annotated[str, Parameter(help="The id of the job.")]
+
+_LONGEST_WAIT_S = 30.0
+_COLORS = {
+    JobState.QUEUED: "dim",
+    JobState.RUNNING: "cyan",
+    JobState.COMPLETED: "green",
+    JobState.FAILED: "red",
+    JobState.CANCELED: "yellow",
+}
+
+
+@app.default
+@app.command(name="ls")
+def list_jobs(
+    *, project: str | None = None, state: JobState | None = None, connection: ConnectionOptions = DEFAULT_CONNECTION
+) -> ExitCode:
+    """List the jobs in the order in which they were queued.
+
+    Args:
+        project: Only those of this project.
+        state: Only those in this state: `queued`, `running`, `completed`, `failed` or `canceled`.
+        connection: Where the broker is, and the form of the answer.
+    """
+    found = on_bus(connection, lambda bus: bus.jobs.list(project_id=project, state=state))
+    if connection.json:
+        put_json(found)
+    elif found:
+        put_table(("job", "project", "type", "state", "attempts", "queued", "error"), [_row(job) for job in found])
+    else:
+        say("no jobs")
+    return ExitCode.OK
+
+
+@app.command
+def show(job_id: _Id, /, *, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
+    """Show a job: how it stands, its payload and its result.
+
+    Args:
+        job_id: The id of the job.
+        connection: Where the broker is, and the form of the answer.
+    """
+    put_json(on_bus(connection, lambda bus: bus.jobs.show(job_id)))
+    return ExitCode.OK
+
+
+@app.command
+def cancel(
+    job_id: _Id, /, *, reason: str = "api_cancel", connection: ConnectionOptions = DEFAULT_CONNECTION
+) -> ExitCode:
+    """Cancel a job; one that runs is asked to end, and ended after its grace.
+
+    Args:
+        job_id: The id of the job.
+        reason: What the job says of it afterwards.
+        connection: Where the broker is, and the form of the answer.
+    """
+    return _said(on_bus(connection, lambda bus: bus.jobs.cancel(job_id, reason=reason)), connection)
+
+
+@app.command
+def retry(job_id: _Id, /, *, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
+    """Queue a failed or canceled job again.
+
+    Args:
+        job_id: The id of the job.
+        connection: Where the broker is, and the form of the answer.
+    """
+    return _said(on_bus(connection, lambda bus: bus.jobs.retry(job_id)), connection)
+
+
+@app.command
+def drain(
+    *,
+    wait: float = 0.0,
+    cancel: Annotated[bool, Parameter(negative=())] = False,
+    resume: Annotated[bool, Parameter(negative=())] = False,
+    connection: ConnectionOptions = DEFAULT_CONNECTION,
+) -> ExitCode:
+    """Have no further job begin, until `--resume` or the next start of the broker.
+
+    Args:
+        wait: Seconds to wait for the jobs that run, at most 30.
+        cancel: Ask those that run to end; they wait for their next turn.
+        resume: Have jobs begin again.
+        connection: Where the broker is, and the form of the answer.
+    """
+    if not 0 <= wait <= _LONGEST_WAIT_S:
+        raise UsageError("--wait: 0 to 30 seconds")
+    if resume and (cancel or wait):
+        raise UsageError("--resume: without --cancel and --wait")
+    status = on_bus(connection, lambda bus: bus.jobs.go_on() if resume else bus.jobs.drain(cancel=cancel, wait_s=wait))
+    if connection.json:
+        put_json(status)
+    else:
+        how = "no further job begins" if status.drains else "jobs begin"
+        put(f"{how}; {status.running} run, {status.queued} wait")
+    return ExitCode.OK
+
+
+def _said(job: "Job", connection: ConnectionOptions) -> ExitCode:
+    if connection.json:
+        put_json(job)
+    elif job.state is JobState.RUNNING:
+        put(f"`{clean(job.id)}` is asked to end")
+    else:
+        put(f"`{clean(job.id)}` is {paint(job.state.value, _COLORS[job.state])}")
+    return ExitCode.OK
+
+
+def _row(job: "JobSummary") -> tuple[str, ...]:
+    return (
+        job.id,
+        job.project_id,
+        job.type,
+        paint(job.state.value, _COLORS[job.state]),
+        f"{job.attempts}/{job.max_attempts}",
+        job.created_at,
+        job.error or "",
+    )

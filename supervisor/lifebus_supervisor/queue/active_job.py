@@ -1,0 +1,73 @@
+"""A job in memory: its durable state, what came in and is not recorded yet, and its attempt in this process."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import anyio
+
+from lifebus_contract import LifebusError
+from lifebus_supervisor.queue.attempt import Attempt
+from lifebus_supervisor.queue.records import JobRecord, JobStanding
+
+Make = Callable[[JobStanding | None, int], Sequence[JobRecord]]
+"""Returns what is to be recorded, by the state at that time and the milliseconds since the epoch; nothing is fine.
+
+Raises a `LifebusError` where the state does not allow it.
+"""
+
+Settle = Callable[[LifebusError | None], None]
+"""Takes why something that came in was not recorded; None once it is durable."""
+
+Event = tuple[str, bytes]
+"""A signal: its name, and its envelope as JSON."""
+
+
+@dataclass(slots=True, frozen=True)
+class Input:
+    """Something that came in for a job; `event` is told beside what is recorded, where there is something to tell.
+
+    With `settle` somebody waits: it is dropped when it cannot be written, and he is told why.  Without, it is a fact
+    that is kept and written later.
+    """
+
+    make: Make
+    settle: Settle | None = None
+    event: Event | None = None
+
+
+@dataclass(slots=True, eq=False)
+class ActiveJob:
+    """A job.  `standing` is what is durable, None as long as nothing is; `number` tells jobs in order of their coming.
+
+    `records` counts those in its stream, `size` their bytes; `is_starting` says that the record of its start is on its
+    way.  `due` is when it is looked at again, by the clock of the event loop.  `changed` is set, and replaced, with
+    each durable change.
+    """
+
+    job_id: str
+    project_id: str
+    number: int
+    standing: JobStanding | None = None
+    records: int = 0
+    size: int = 0
+    inputs: list[Input] = field(default_factory=list[Input])
+    is_writing: bool = False
+    is_starting: bool = False
+    attempt: Attempt | None = None
+    due: float | None = None
+    changed: anyio.Event = field(default_factory=anyio.Event)
+
+    def notify(self) -> None:
+        """Wake who waits for a change."""
+        self.changed.set()
+        self.changed = anyio.Event()
+
+    def require(self) -> JobStanding:
+        """Return how the job stands.
+
+        Raises:
+            RuntimeError: nothing of it is durable; a defect.
+        """
+        if self.standing is None:
+            raise RuntimeError(f"`{self.job_id}` is not durable")
+        return self.standing

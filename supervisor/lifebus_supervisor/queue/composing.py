@@ -1,0 +1,65 @@
+"""The queue of a daemon, put together, recovered and started."""
+
+import os
+from collections.abc import Sequence
+
+from anyio.abc import TaskGroup
+
+from lifebus_broker.routing.bus import EventBus
+from lifebus_broker.signals.log import SignalLog
+from lifebus_supervisor.configuration.settings import Settings
+from lifebus_supervisor.queue.command_jobs import CommandJobs, command_type
+from lifebus_supervisor.queue.engine import QueueEngine
+from lifebus_supervisor.queue.ports import JobRunner, JobType, TranscriptTargets
+from lifebus_supervisor.queue.recovery import go_on, load_jobs
+from lifebus_supervisor.queue.table import JobTable
+from lifebus_supervisor.queue.targets import TargetSettler
+from lifebus_supervisor.runtime.composing import wall_clocks
+from lifebus_supervisor.runtime.run_engine import Clocks
+
+
+def compose_queue(  # noqa: PLR0917  all that it is made of
+    settings: Settings,
+    bus: EventBus,
+    signals: SignalLog,
+    tasks: TaskGroup,
+    transcripts: TranscriptTargets | None = None,
+    further: Sequence[JobType] = (),
+    clocks: Clocks | None = None,
+) -> JobTable:
+    """Return the table of a bus's jobs; nothing of it runs yet.
+
+    `further` are types beside `command`; `transcripts` is where supplemental targets are.
+    """
+    known = (command_type(CommandJobs(settings.state_dir, os.environ)), *further)
+    types = {one.name: one for one in known}
+    clocks = clocks or wall_clocks()
+
+    def runner_of(name: str) -> JobRunner | None:
+        kind = types.get(name)
+        return None if kind is None else kind.runner
+
+    journal = bus.ledger.journal
+    engine = QueueEngine(journal, signals, runner_of, clocks, tasks)
+    settler = TargetSettler(transcripts, clocks.now_ms)
+    settler.put = engine.put
+    engine.before_attempt = settler.begin
+    return JobTable(journal, engine, types, settings.queue, bus.ids.make, settler)
+
+
+async def recover_jobs(table: JobTable) -> None:
+    """Read the jobs of the broker before, so that they are listed before anybody asks.
+
+    Raises:
+        LifebusError: the journal cannot be read.
+    """
+    await load_jobs(table)
+
+
+def start_queue(table: JobTable, tasks: TaskGroup) -> None:
+    """Go on with the jobs of the broker before, and begin those that wait, where the queue is on."""
+    if not table.settings.enabled:
+        return
+    tasks.start_soon(table.settler.run)
+    go_on(table, tasks)
+    table.dispatcher.start()

@@ -1,0 +1,103 @@
+"""Jobs after a restart: read from the journal, and gone on with where their records end.
+
+What is over stays as it is.  Of what ran it is asked first whether it ended, outside of the broker: then that is its
+end.  Else it is tried again while attempts are left.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+import structlog
+from anyio.abc import TaskGroup
+
+from lifebus_broker.ports import Journal
+from lifebus_contract import LifebusError
+from lifebus_contract.jobs import JobState
+from lifebus_supervisor.queue.active_job import ActiveJob, Input
+from lifebus_supervisor.queue.records import (
+    STREAMS,
+    Contradiction,
+    JobRecord,
+    JobStanding,
+    apply,
+    decode_record,
+)
+from lifebus_supervisor.queue.rules.attempts import INVALID_PAYLOAD, UNKNOWN_TYPE, AttemptEnd, recovered
+from lifebus_supervisor.queue.table import JobTable, queueing_order
+
+_log = structlog.get_logger("lifebus.queue")
+
+
+async def load_jobs(table: JobTable) -> None:
+    """Read every job; nothing of them begins.  One whose records cannot be read is left alone, and said.
+
+    Raises:
+        LifebusError: the journal cannot be read.
+    """
+    found: list[tuple[JobStanding, int, int]] = []
+    for stream in await table.journal.streams(STREAMS):
+        # A stream whose records were all dropped is that of a forgotten job.
+        if stream.head == stream.floor:
+            continue
+        try:
+            standing = await _read(table.journal, stream.stream)
+        except (msgspec.DecodeError, Contradiction) as fault:
+            _log.error("job_unreadable", stream=stream.stream, fault=str(fault))
+            continue
+        if standing is not None:
+            found.append((standing, stream.head - stream.floor, stream.bytes))
+    for standing, records, size in sorted(found, key=lambda one: queueing_order(one[0])):
+        table.add(standing, records, size)
+
+
+def go_on(table: JobTable, tasks: TaskGroup) -> None:
+    """Go on with every job; those that ran are asked for first, each for itself."""
+    for job in [*table.indexes.jobs.values()]:
+        standing = job.require()
+        if standing.state is JobState.RUNNING:
+            tasks.start_soon(_take_over, table, job, standing)
+        elif standing.state is JobState.QUEUED:
+            _recover(table, job, None)
+        else:
+            table.after(job)
+
+
+async def _read(journal: Journal, stream: str) -> JobStanding | None:
+    standing: JobStanding | None = None
+    complete, after = False, 0
+    while not complete:
+        page = await journal.read(stream, after)
+        for record in page.records:
+            standing = apply(standing, decode_record(record.body))
+        complete, after = page.complete, page.records[-1].number if page.records else page.head
+    return standing
+
+
+async def _take_over(table: JobTable, job: ActiveJob, standing: JobStanding) -> None:
+    end: AttemptEnd | None = None
+    kind = table.types.get(standing.definition.type)
+    if kind is not None:
+        try:
+            end = await kind.runner.recover(standing)
+        except (LifebusError, OSError) as fault:
+            _log.warning("job_attempt_unknown", job_id=job.job_id, fault=str(fault))
+    _recover(table, job, end)
+
+
+def _recover(table: JobTable, job: ActiveJob, end: AttemptEnd | None) -> None:
+    fault = _fault_of(table, job.require())
+    fraction = table.engine.clocks.draw()
+
+    def make(now: JobStanding | None, now_ms: int) -> Sequence[JobRecord]:
+        return () if now is None else recovered(now, end, fault, now_ms=now_ms, fraction=fraction)
+
+    table.engine.put(job, Input(make))
+
+
+def _fault_of(table: JobTable, standing: JobStanding) -> str | None:
+    """Return why a job cannot be done any more."""
+    kind = table.types.get(standing.definition.type)
+    if kind is None:
+        return f"{UNKNOWN_TYPE}:{standing.definition.type}"
+    fault = kind.check(standing.payload)
+    return None if fault is None else f"{INVALID_PAYLOAD}:{fault}"

@@ -1,0 +1,109 @@
+"""Which events follow from a record of a job.  Pure."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from lifebus_contract.jobs import (
+    CompletionSignal,
+    JobEvent,
+    JobEventPayload,
+    JobEventType,
+    JobState,
+    SuggestedRequestEvent,
+    SuggestedRequestPayload,
+    SuggestionStatus,
+)
+from lifebus_supervisor.queue.records import (
+    JobEnded,
+    JobQueued,
+    JobRecord,
+    JobRequeued,
+    JobRevived,
+    JobStanding,
+    JobStarted,
+)
+
+_ENDS: Final = {
+    JobState.COMPLETED: JobEventType.COMPLETED,
+    JobState.FAILED: JobEventType.FAILED,
+    JobState.CANCELED: JobEventType.CANCELED,
+}
+_SUGGESTIONS: Final = {
+    JobState.QUEUED: SuggestionStatus.STREAMING,
+    JobState.RUNNING: SuggestionStatus.STREAMING,
+    JobState.COMPLETED: SuggestionStatus.COMPLETE,
+    JobState.FAILED: SuggestionStatus.ERROR,
+    JobState.CANCELED: SuggestionStatus.CANCELED,
+}
+_MOST_TEXT: Final = 8_000
+
+
+def events_of(after: JobStanding, record: JobRecord) -> list[tuple[str, bytes]]:
+    """Return the events of a record, as signals take them: name and JSON; `after` is the job with it."""
+    match record:
+        # Also where it comes back: a follower sees a retry and a recovery as it sees everything else.
+        case JobQueued() | JobRevived() | JobRequeued():
+            kind = JobEventType.QUEUED
+        case JobStarted():
+            kind = JobEventType.STARTED
+        case JobEnded(state=state):
+            kind = _ENDS[state]
+        case _:
+            return []
+    return [_event(after, kind), *_suggestion(after)]
+
+
+def progress_event(job: JobStanding, progress: Any) -> tuple[str, bytes]:
+    """Return the event of a progress report."""
+    return _event(job, JobEventType.PROGRESS, progress)
+
+
+def suggestion_key(payload: dict[str, Any]) -> str | None:
+    """Return the suggested request that a job answers, None where it answers none."""
+    found = payload.get("completionSignal")
+    if found is None:
+        return None
+    try:
+        return msgspec.convert(found, CompletionSignal).request_key
+    except msgspec.ValidationError:
+        return None
+
+
+def _event(job: JobStanding, kind: JobEventType, progress: Any = None) -> tuple[str, bytes]:
+    payload = JobEventPayload(
+        job_id=job.job_id,
+        project_id=job.project_id,
+        job_type=job.definition.type,
+        state=job.state,
+        source_session_id=job.definition.source_session_id,
+        result=job.result,
+        error=job.error,
+        progress=progress,
+    )
+    event = JobEvent(type=kind, thread_id=job.definition.source_session_id, payload=payload)
+    return kind.value, msgspec.json.encode(event)
+
+
+def _suggestion(job: JobStanding) -> Sequence[tuple[str, bytes]]:
+    key, session = suggestion_key(job.payload), job.definition.source_session_id
+    if key is None or session is None:
+        return ()
+    payload = SuggestedRequestPayload(
+        session_id=session,
+        request_key=key,
+        status=_SUGGESTIONS[job.state],
+        suggestion=_suggested(job.result) if job.state is JobState.COMPLETED else None,
+        error=job.error if job.state in (JobState.FAILED, JobState.CANCELED) else None,
+    )
+    event = SuggestedRequestEvent(thread_id=session, payload=payload)
+    return [(event.type, msgspec.json.encode(event))]
+
+
+def _suggested(result: Any) -> str | None:
+    """Return the text that a worker suggests."""
+    if not isinstance(result, dict):
+        return None
+    texts = (result.get(key) for key in ("suggestion", "outputText"))
+    return next((text[:_MOST_TEXT] for text in texts if isinstance(text, str) and text), None)

@@ -1,0 +1,122 @@
+"""Which job begins next: priorities with aging, one running job in each project.  Pure.
+
+Within a project an interactive job goes before a background one, the older one first.  A background job that has waited
+long enough goes first once the project began as many interactive ones in a row as the settings say.  Among projects
+such a forced job goes first, then interactive jobs and background ones that have waited long enough, the older one
+first, then the other background ones: so nothing waits for ever.
+"""
+
+from collections.abc import Collection
+from heapq import heappop, heappush
+from typing import Final
+
+from msgspec import Struct
+
+from lifebus_contract.jobs import JobPriority
+
+_FORCED: Final = 0
+_DUE: Final = 1
+_BACKGROUND: Final = 2
+
+
+class Aging(Struct, frozen=True, kw_only=True):
+    """From which wait on a background job is old, and how many interactive ones in a row may go before it."""
+
+    background_ms: int
+    interactive_burst: int
+
+
+class Waiting(Struct, frozen=True, kw_only=True):
+    """A job that may begin.  `since_ms` is when it was queued; `number` tells jobs of one millisecond apart."""
+
+    job_id: str
+    project_id: str
+    priority: JobPriority
+    since_ms: int
+    number: int
+
+
+class _Lane:
+    """The jobs of one project and priority, the oldest first; removed ones stay in the heap until they come up."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, str]] = []
+        self.jobs: dict[str, Waiting] = {}
+
+    def add(self, job: Waiting) -> None:
+        self.jobs[job.job_id] = job
+        heappush(self._heap, (job.since_ms, job.number, job.job_id))
+
+    def first(self) -> Waiting | None:
+        while self._heap:
+            since_ms, number, job_id = self._heap[0]
+            job = self.jobs.get(job_id)
+            # One that was removed and came again has another entry, at the place that it has now.
+            if job is not None and (job.since_ms, job.number) == (since_ms, number):
+                return job
+            heappop(self._heap)
+        return None
+
+
+class _Project:
+    def __init__(self) -> None:
+        self.lanes = {JobPriority.INTERACTIVE: _Lane(), JobPriority.BACKGROUND: _Lane()}
+        self.burst = 0
+
+    @property
+    def is_empty(self) -> bool:
+        return not any(lane.jobs for lane in self.lanes.values())
+
+    def next(self, aging: Aging, now_ms: int) -> tuple[int, Waiting] | None:
+        """Return the job that goes first here, and its rank among projects."""
+        interactive = self.lanes[JobPriority.INTERACTIVE].first()
+        background = self.lanes[JobPriority.BACKGROUND].first()
+        is_old = background is not None and now_ms - background.since_ms >= aging.background_ms
+        if background is not None and is_old and self.burst >= aging.interactive_burst:
+            return _FORCED, background
+        if interactive is not None:
+            return _DUE, interactive
+        return None if background is None else (_DUE if is_old else _BACKGROUND, background)
+
+
+class WaitingJobs:
+    """The jobs that may begin; one with a pause before its retry is added when that is over."""
+
+    def __init__(self, aging: Aging) -> None:
+        self._aging = aging
+        self._projects: dict[str, _Project] = {}
+
+    def add(self, job: Waiting) -> None:
+        """Add a job; one that is there already gets the place that it has now."""
+        self._projects.setdefault(job.project_id, _Project()).lanes[job.priority].add(job)
+
+    def remove(self, job_id: str, project_id: str) -> None:
+        """Remove a job, if it is there."""
+        project = self._projects.get(project_id)
+        if project is None:
+            return
+        for lane in project.lanes.values():
+            lane.jobs.pop(job_id, None)
+        # A burst is one while something waits: without anybody to wait for, nothing goes before its turn.
+        if project.is_empty:
+            del self._projects[project_id]
+
+    def begun(self, job: Waiting) -> None:
+        """Take note that a job begins: it is removed, and counts for the burst of its project."""
+        project = self._projects.get(job.project_id)
+        if project is not None:
+            project.burst = project.burst + 1 if job.priority is JobPriority.INTERACTIVE else 0
+        self.remove(job.job_id, job.project_id)
+
+    def next(self, busy: Collection[str], now_ms: int) -> Waiting | None:
+        """Return the job that begins next, None where no project that is not `busy` has one."""
+        best: tuple[int, int, int, Waiting] | None = None
+        for name, project in self._projects.items():
+            found = None if name in busy else project.next(self._aging, now_ms)
+            if found is None:
+                continue
+            rank, job = found
+            place = (rank, job.since_ms, job.number, job)
+            if best is None or place[:3] < best[:3]:
+                best = place
+        return None if best is None else best[3]
