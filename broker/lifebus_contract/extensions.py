@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import Meta, Struct
 
 from lifebus_contract.fields import Count, Document, Identifier, Metadata
+from lifebus_contract.jobs import EnqueueStatus
 
 ModuleName = Annotated[str, Meta(pattern=r"^[^\x00-\x1f\x7f/]{1,128}$(?!\n)")]
 """The name of an extension's folder: results, trust and the order of a pass go by it."""
@@ -124,13 +125,6 @@ class ActionStatus(StrEnum):
     def is_reconciled(self) -> bool:
         """Whether it is an expected outcome: done, or overtaken by what somebody else did."""
         return self not in (ActionStatus.FORBIDDEN, ActionStatus.INVALID, ActionStatus.FAILED)
-
-
-class EnqueueStatus(StrEnum):
-    """What became of a job that was to be queued."""
-
-    ENQUEUED = "enqueued"
-    ALREADY_QUEUED = "already_queued"
 
 
 class ActionRequest(

@@ -125,7 +125,7 @@ class QueueBox:
         await load_jobs(self.table)
         self._tasks.start_soon(self.table.settler.run)
         go_on(self.table, self._tasks)
-        self.table.dispatcher.start()
+        self.table.turns.start()
 
     async def add(self, job_id: str, project: str = "p", **fields: Any) -> str:
         """Queue a job and return how that went."""

@@ -73,9 +73,9 @@ class JobVerbs:
 
     async def _drain(self, body: JobDrain) -> QueueStatus:
         await self._table.drain(drains=body.drains, cancel=body.cancel, seconds=body.wait_ms / 1_000)
-        running = self._table.dispatcher.running
+        running = self._table.turns.running
         queued = max(0, self._table.indexes.open_count - running)
-        return QueueStatus(drains=self._table.dispatcher.is_draining, running=running, queued=queued)
+        return QueueStatus(drains=self._table.turns.is_draining, running=running, queued=queued)
 
 
 def summary_of(standing: JobStanding) -> JobSummary:

@@ -134,7 +134,7 @@ async def _stop(daemon: Daemon) -> None:
     # Before anything is awaited: what comes in from here on is refused as busy and asked again.
     daemon.api.stopping = True
     daemon.runs.engine.stop()
-    daemon.queue.dispatcher.stop()
+    daemon.queue.turns.stop()
     while _is_unfinished(daemon):  # noqa: ASYNC110  the writer is a thread
         await anyio.sleep(0.01)
     await anyio.lowlevel.checkpoint()  # the acknowledgements of the last commit are sent in this turn of the loop
@@ -151,7 +151,7 @@ def _is_unfinished(daemon: Daemon) -> bool:
     if daemon.halt.exit_code == EXIT_IO:
         return False
     is_writing = daemon.bus.dispatches or daemon.bus.ledger.status().queued or daemon.corrector.is_pending
-    return bool(is_writing or daemon.runs.is_finishing or daemon.queue.dispatcher.running)
+    return bool(is_writing or daemon.runs.is_finishing or daemon.queue.turns.running)
 
 
 async def _handle_signals(signals: AsyncIterator[signal.Signals], daemon: Daemon) -> None:

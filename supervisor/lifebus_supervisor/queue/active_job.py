@@ -23,7 +23,7 @@ Event = tuple[str, bytes]
 
 
 @dataclass(slots=True, frozen=True)
-class Input:
+class JobInput:
     """Something that came in for a job; `event` is told beside what is recorded, where there is something to tell.
 
     With `settle` somebody waits: it is dropped when it cannot be written, and he is told why.  Without, it is a fact
@@ -50,7 +50,7 @@ class ActiveJob:
     standing: JobStanding | None = None
     records: int = 0
     size: int = 0
-    inputs: list[Input] = field(default_factory=list[Input])
+    inputs: list[JobInput] = field(default_factory=list[JobInput])
     is_writing: bool = False
     is_starting: bool = False
     attempt: Attempt | None = None

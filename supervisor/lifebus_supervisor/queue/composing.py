@@ -62,4 +62,4 @@ def start_queue(table: JobTable, tasks: TaskGroup) -> None:
         return
     tasks.start_soon(table.settler.run)
     go_on(table, tasks)
-    table.dispatcher.start()
+    table.turns.start()

@@ -17,7 +17,7 @@ from lifebus_broker.ports import Journal, NewRecord, Record, Refusal
 from lifebus_broker.signals.log import SignalLog
 from lifebus_contract import InvalidRequest, LifebusError
 from lifebus_contract.jobs import ADAPTER, JobState, RunningContext, thread_of
-from lifebus_supervisor.queue.active_job import ActiveJob, Event, Input, Make
+from lifebus_supervisor.queue.active_job import ActiveJob, Event, JobInput, Make
 from lifebus_supervisor.queue.attempt import Attempt
 from lifebus_supervisor.queue.ports import JobRunner
 from lifebus_supervisor.queue.records import (
@@ -51,7 +51,7 @@ class _Batch(Struct, frozen=True, kw_only=True):
     records: Sequence[JobRecord]
     standing: JobStanding | None
     events: Sequence[Event]
-    inputs: Sequence[Input]
+    inputs: Sequence[JobInput]
 
 
 class QueueEngine:
@@ -76,7 +76,7 @@ class QueueEngine:
         self.on_stuck: Callable[[ActiveJob, float], None] = lambda _, __: None
         self._journal, self._signals, self._runner_of, self._tasks = journal, signals, runner_of, tasks
 
-    def put(self, job: ActiveJob, given: Input) -> None:
+    def put(self, job: ActiveJob, given: JobInput) -> None:
         """Take something that came in for a job; returns at once."""
         job.inputs.append(given)
         self.advance(job)
@@ -101,7 +101,7 @@ class QueueEngine:
         now_ms = self.clocks.now_ms()
         records: list[JobRecord] = []
         events: list[Event] = []
-        taken: list[Input] = []
+        taken: list[JobInput] = []
         standing = job.standing
         given, job.inputs = job.inputs, []
         for one in given:
@@ -215,7 +215,7 @@ class QueueEngine:
                 return ()
             return after_attempt(now, end, attempt.stop, forced=attempt.forced, now_ms=now_ms, fraction=fraction)
 
-        self.put(job, Input(ended))
+        self.put(job, JobInput(ended))
 
     async def _progress(self, job: ActiveJob, report: Any) -> None:
         """Tell how far a job is.
@@ -253,11 +253,11 @@ class QueueEngine:
             else:
                 answer.set_exception(fault)
 
-        self.put(job, Input(make, settle, event))
+        self.put(job, JobInput(make, settle, event))
         await answer
 
     @staticmethod
-    def _settle(inputs: Sequence[Input], fault: LifebusError | None) -> None:
+    def _settle(inputs: Sequence[JobInput], fault: LifebusError | None) -> None:
         for one in inputs:
             if one.settle is not None:
                 one.settle(fault)

@@ -161,7 +161,7 @@ JobRecord = (
 _DECODER: Final[msgspec.json.Decoder[JobRecord]] = msgspec.json.Decoder(JobRecord)
 
 
-class Contradiction(Exception):
+class JobContradiction(Exception):
     """A record cannot follow those before it."""
 
 
@@ -188,7 +188,7 @@ def apply(before: JobStanding | None, record: JobRecord) -> JobStanding:
     """Return how a job stands after one more record.
 
     Raises:
-        Contradiction: the record cannot follow.
+        JobContradiction: the record cannot follow.
     """
     match record:
         case WholeJob(standing=standing):
@@ -204,9 +204,9 @@ def apply(before: JobStanding | None, record: JobRecord) -> JobStanding:
                 pause_ms=pause_ms or None,
             )
         case _ if before is None or isinstance(record, JobQueued):
-            raise Contradiction(f"a record `{type(record).__name__}` cannot stand there")
+            raise JobContradiction(f"a record `{type(record).__name__}` cannot stand there")
     if (before.state is JobState.RUNNING) is not _needs_running(record, before):
-        raise Contradiction(f"a record `{type(record).__name__}` cannot follow the state `{before.state.value}`")
+        raise JobContradiction(f"a record `{type(record).__name__}` cannot follow the state `{before.state.value}`")
     return _changed(before, record)
 
 
@@ -220,36 +220,13 @@ def _needs_running(record: JobRecord, before: JobStanding) -> bool:
 
 
 def _changed(before: JobStanding, record: JobRecord) -> JobStanding:
-    terminal = before.state.is_terminal
-    if terminal is not isinstance(record, JobRevived | TargetsSettled):
-        raise Contradiction(f"a record `{type(record).__name__}` cannot follow the state `{before.state.value}`")
+    if before.state.is_terminal is not isinstance(record, JobRevived | TargetsSettled):
+        raise JobContradiction(f"a record `{type(record).__name__}` cannot follow the state `{before.state.value}`")
     match record:
         case JobStarted():
-            return structs.replace(
-                before,
-                state=JobState.RUNNING,
-                attempts=before.attempts + 1,
-                tries=before.tries + 1,
-                started_at_ms=record.at_ms if before.started_at_ms is None else before.started_at_ms,
-                last_attempt_at_ms=record.at_ms,
-                result=None,
-                error=None,
-                next_attempt_at_ms=None,
-                pause_ms=None,
-                cancel_requested_at_ms=None,
-                context=RunningContext(),
-            )
+            return _started(before, record.at_ms)
         case JobRequeued():
-            pause_ms = max(0, record.next_attempt_at_ms - record.at_ms)
-            return structs.replace(
-                before,
-                state=JobState.QUEUED,
-                attempts=before.attempts if record.counted else before.attempts - 1,
-                error=record.error,
-                next_attempt_at_ms=record.next_attempt_at_ms if pause_ms else None,
-                pause_ms=pause_ms or None,
-                context=RunningContext(),
-            )
+            return _requeued(before, record)
         case JobEnded():
             return structs.replace(
                 before,
@@ -275,6 +252,36 @@ def _changed(before: JobStanding, record: JobRecord) -> JobStanding:
             return _noted(before, record)
 
 
+def _started(before: JobStanding, at_ms: int) -> JobStanding:
+    return structs.replace(
+        before,
+        state=JobState.RUNNING,
+        attempts=before.attempts + 1,
+        tries=before.tries + 1,
+        started_at_ms=at_ms if before.started_at_ms is None else before.started_at_ms,
+        last_attempt_at_ms=at_ms,
+        result=None,
+        error=None,
+        next_attempt_at_ms=None,
+        pause_ms=None,
+        cancel_requested_at_ms=None,
+        context=RunningContext(),
+    )
+
+
+def _requeued(before: JobStanding, record: JobRequeued) -> JobStanding:
+    pause_ms = max(0, record.next_attempt_at_ms - record.at_ms)
+    return structs.replace(
+        before,
+        state=JobState.QUEUED,
+        attempts=before.attempts if record.counted else before.attempts - 1,
+        error=record.error,
+        next_attempt_at_ms=record.next_attempt_at_ms if pause_ms else None,
+        pause_ms=pause_ms or None,
+        context=RunningContext(),
+    )
+
+
 def _noted(before: JobStanding, record: JobRecord) -> JobStanding:
     """Return a job after a record that leaves its state as it is."""
     match record:
@@ -287,4 +294,4 @@ def _noted(before: JobStanding, record: JobRecord) -> JobStanding:
         case TargetsSettled():
             return structs.replace(before, settled=True)
         case _:
-            raise Contradiction(f"a record `{type(record).__name__}` cannot stand there")
+            raise JobContradiction(f"a record `{type(record).__name__}` cannot stand there")

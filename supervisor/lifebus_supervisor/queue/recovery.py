@@ -13,10 +13,10 @@ from anyio.abc import TaskGroup
 from lifebus_broker.ports import Journal
 from lifebus_contract import LifebusError
 from lifebus_contract.jobs import JobState
-from lifebus_supervisor.queue.active_job import ActiveJob, Input
+from lifebus_supervisor.queue.active_job import ActiveJob, JobInput
 from lifebus_supervisor.queue.records import (
     STREAMS,
-    Contradiction,
+    JobContradiction,
     JobRecord,
     JobStanding,
     apply,
@@ -41,7 +41,7 @@ async def load_jobs(table: JobTable) -> None:
             continue
         try:
             standing = await _read(table.journal, stream.stream)
-        except (msgspec.DecodeError, Contradiction) as fault:
+        except (msgspec.DecodeError, JobContradiction) as fault:
             _log.error("job_unreadable", stream=stream.stream, fault=str(fault))
             continue
         if standing is not None:
@@ -91,7 +91,7 @@ def _recover(table: JobTable, job: ActiveJob, end: AttemptEnd | None) -> None:
     def make(now: JobStanding | None, now_ms: int) -> Sequence[JobRecord]:
         return () if now is None else recovered(now, end, fault, now_ms=now_ms, fraction=fraction)
 
-    table.engine.put(job, Input(make))
+    table.engine.put(job, JobInput(make))
 
 
 def _fault_of(table: JobTable, standing: JobStanding) -> str | None:

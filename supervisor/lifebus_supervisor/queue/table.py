@@ -12,7 +12,6 @@ from lifebus_contract.jobs import Dedupe, Enqueued, EnqueueStatus, Job, JobState
 from lifebus_supervisor.configuration.queue_settings import QueueSettings
 from lifebus_supervisor.queue.active_job import ActiveJob
 from lifebus_supervisor.queue.definitions import checked_payload, define, merged_payload
-from lifebus_supervisor.queue.dispatcher import Dispatcher
 from lifebus_supervisor.queue.engine import QueueEngine
 from lifebus_supervisor.queue.indexes import JobIndexes, has_open_targets
 from lifebus_supervisor.queue.job_info import job_of
@@ -32,6 +31,7 @@ from lifebus_supervisor.queue.rules.attempts import StopReason, reason_of
 from lifebus_supervisor.queue.rules.duplicates import duplicate_of
 from lifebus_supervisor.queue.rules.scheduling import Aging
 from lifebus_supervisor.queue.targets import TargetSettler
+from lifebus_supervisor.queue.turns import JobTurns
 
 JOB: Final = "job_"
 """What the ids of jobs begin with that the broker makes."""
@@ -55,7 +55,7 @@ class JobTable:
         self.engine, self.settings, self.types = engine, settings, types
         self.indexes = JobIndexes()
         aging = Aging(background_ms=settings.aging_ms, interactive_burst=settings.interactive_burst)
-        self.dispatcher = Dispatcher(engine, self.indexes, aging, settings.concurrency)
+        self.turns = JobTurns(engine, self.indexes, aging, settings.concurrency)
         self.settler = settler
         self.journal, self._make_id = journal, make_id
         self.forgetting: set[str] = set()
@@ -154,13 +154,13 @@ class JobTable:
 
         With `cancel`, those that run are asked to end, and wait for their next turn.
         """
-        self.dispatcher.is_draining = drains
+        self.turns.is_draining = drains
         if not drains:
-            self.dispatcher.begin_next()
+            self.turns.begin_next()
             return
         if cancel:
-            self.dispatcher.end_running(StopReason.SHUTDOWN)
-        await self.dispatcher.wait_idle(seconds)
+            self.turns.end_running(StopReason.SHUTDOWN)
+        await self.turns.wait_idle(seconds)
 
     def add(self, standing: JobStanding, records: int, size: int) -> ActiveJob:
         """Take a job that was read from the journal."""
@@ -168,7 +168,7 @@ class JobTable:
         self._definitions[job.job_id] = standing.definition
         job.standing, job.records, job.size = standing, records, size
         self.indexes.sort(job)
-        self.dispatcher.changed(job)
+        self.turns.changed(job)
         return job
 
     def after(self, job: ActiveJob) -> None:
@@ -212,14 +212,14 @@ class JobTable:
                 job.notify()
             return
         self.indexes.sort(job)
-        self.dispatcher.changed(job)
+        self.turns.changed(job)
         if job.standing.state.is_terminal and job.standing is not before:
             self.after(job)
-        self.dispatcher.begin_next()
+        self.turns.begin_next()
 
     def _remove(self, job: ActiveJob) -> JobDefinition:
         definition = self._definitions.pop(job.job_id)
-        self.dispatcher.remove(job)
+        self.turns.remove(job)
         self.indexes.remove(job, definition)
         return definition
 

@@ -9,7 +9,7 @@ import structlog
 from lifebus_contract import LifebusError
 from lifebus_contract.jobs import SupplementalTarget
 from lifebus_contract.transcripts import TranscriptEntry
-from lifebus_supervisor.queue.active_job import ActiveJob, Input
+from lifebus_supervisor.queue.active_job import ActiveJob, JobInput
 from lifebus_supervisor.queue.ports import TranscriptTargets
 from lifebus_supervisor.queue.records import JobRecord, JobStanding, TargetsSettled
 from lifebus_supervisor.queue.rules.targets import ended, placeholder, session_of, targets_of
@@ -30,7 +30,7 @@ class TargetSettler:
     """Writes the entries that jobs have as targets; `run` must run beside.  Without transcripts it does nothing."""
 
     def __init__(self, transcripts: TranscriptTargets | None, now_ms: Callable[[], int]) -> None:
-        self.put: Callable[[ActiveJob, Input], None] = lambda _, __: None
+        self.put: Callable[[ActiveJob, JobInput], None] = lambda _, __: None
         self._transcripts, self._now_ms = transcripts, now_ms
         self._waiting: dict[str, ActiveJob] = {}
         self._added = anyio.Event()
@@ -80,7 +80,7 @@ class TargetSettler:
                 return ()
             return (TargetsSettled(at_ms=now_ms),)
 
-        self.put(job, Input(settled))
+        self.put(job, JobInput(settled))
 
     async def _write(self, standing: JobStanding, rule: Rule) -> None:
         session = session_of(standing)

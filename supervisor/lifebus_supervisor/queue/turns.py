@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import anyio
 
 from lifebus_contract.jobs import JobState
-from lifebus_supervisor.queue.active_job import ActiveJob, Input
+from lifebus_supervisor.queue.active_job import ActiveJob, JobInput
 from lifebus_supervisor.queue.engine import QueueEngine
 from lifebus_supervisor.queue.indexes import JobIndexes, runs
 from lifebus_supervisor.queue.records import JobRecord, JobStanding, JobStarted
@@ -14,7 +14,7 @@ from lifebus_supervisor.queue.rules.scheduling import Aging, Waiting, WaitingJob
 from lifebus_supervisor.runtime.due_times import DueTimes
 
 
-class Dispatcher:
+class JobTurns:
     """Begins jobs.  `is_draining` says that no further one begins for now, `is_started` that some may at all."""
 
     def __init__(self, engine: QueueEngine, indexes: JobIndexes, aging: Aging, concurrency: int) -> None:
@@ -77,7 +77,7 @@ class Dispatcher:
             job = self._indexes.jobs[found.job_id]
             self._busy[job.project_id] = job.job_id
             job.is_starting = True
-            self._engine.put(job, Input(self._started))
+            self._engine.put(job, JobInput(self._started))
 
     async def wait_idle(self, seconds: float) -> None:
         """Return when nothing runs, after so many seconds at the latest."""
