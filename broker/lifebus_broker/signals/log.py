@@ -160,6 +160,46 @@ class SignalLog:
         """
         self._publish([record for record in records if record.stream.startswith(_PREFIX)])
 
+    def append_beside(
+        self,
+        journal: Journal,
+        records: Sequence[NewRecord],
+        signals: Sequence[NewRecord],
+        done: Callable[[list[Record] | Refusal], None],
+    ) -> Refusal | None:
+        """Append records to a journal, and signals (`new_records`) with them; publish these after `done` was called.
+
+        It is one append, unless signals are not kept and have a journal of their own: there they come after the records
+        are durable, and are lost where no room is left in it.
+        """
+
+        def publish(result: list[Record] | Refusal) -> None:
+            if isinstance(result, Refusal):
+                _log.warning("signals.not_published", detail=result.detail)
+            else:
+                self.committed(result)
+
+        def committed(result: list[Record] | Refusal) -> None:
+            done(result)
+            if isinstance(result, Refusal):
+                return
+            if journal is self._journal:
+                self.committed(result)
+            elif signals and (refusal := self._journal.append(signals, publish)) is not None:
+                publish(refusal)
+
+        together = [*records, *signals] if journal is self._journal else records
+        return journal.append(together, committed)
+
+    async def drop_through(self, adapter_id: str, thread: str, through: int) -> None:
+        """Drop the signals of a thread up to a number: who comes too late for them gets a gap.
+
+        Raises:
+            LifebusError: the journal takes no writes now.
+        """
+        for tip in await self.threads(adapter_id, thread):
+            await self._drop(_stream_of(adapter_id, thread), through, tip.floor)
+
     async def read(self, adapter_id: str, thread: str, after: int, limit: int) -> SignalSlice:
         """Return signals of a thread after a sequence, or that those are gone."""
         page = await self._journal.read(_stream_of(adapter_id, thread), after, limit, _SLICE_BYTES)
@@ -184,6 +224,11 @@ class SignalLog:
         streams = await self._journal.streams(name)
         wanted = streams if thread is None else [stream for stream in streams if stream.stream == name]
         return [ThreadTip(stream.stream[len(_stream_of(adapter_id)) :], stream.head, stream.floor) for stream in wanted]
+
+    async def kept_threads(self) -> list[tuple[str, str, int]]:
+        """Return each thread that has signals which are kept: its adapter, its name and its newest sequence."""
+        kept = [stream for stream in await self._journal.streams(_PREFIX) if stream.head > stream.floor]
+        return [(*_read_stream(stream.stream), stream.head) for stream in kept]
 
     async def forget(self, adapter_id: str, thread: str) -> None:
         """Drop everything of a deleted thread, and remember that it was; its sequence goes on where it was.

@@ -8,7 +8,7 @@ from typing import Final, Protocol, Self
 import msgspec
 from msgspec import Struct
 
-from lifebus_broker.ledger.refusals import error_of
+from lifebus_broker.ledger.records import error_of
 from lifebus_broker.ports import Journal, NewRecord, Record, Refusal
 from lifebus_contract import InvalidRequest
 from lifebus_contract.transcripts import session_deleted

@@ -64,9 +64,11 @@ class TranscriptState:
         new = [one for one in more if one.entry.message_id not in self._entries]
         count = len(self._entries) + len(new)
         size = self.size + sum(entry_size(one.entry) - self._sizes.get(one.entry.message_id, 0) for one in more)
+        # An entry that changes now is kept: its place would be gone with it.
+        changed = min((one.sequence for one in more), default=self.last + 1)
         through = 0
         for name, one in self._entries.items():
-            if count <= MAX_ENTRIES and size <= MAX_BYTES:
+            if one.sequence >= changed or (count <= MAX_ENTRIES and size <= MAX_BYTES):
                 break
             count, size, through = count - 1, size - self._sizes[name], one.sequence
         return through

@@ -4,7 +4,8 @@ Items are entries under their own id, and requests for an approval entries of th
 pieces is put behind what is there; the completed item has all of it.  What a turn leaves open is closed with it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -15,7 +16,7 @@ from lifebus_adapters.app_server.context import identifier
 from lifebus_broker.signals.log import StoredSignal
 from lifebus_contract.transcripts import EntryRole, EntryStatus, TranscriptEntry
 from lifebus_supervisor.transcripts.records import StoredEntry
-from lifebus_supervisor.transcripts.rules.items import command_line, final_status, role_of, text_of
+from lifebus_supervisor.transcripts.rules.items import MAX_DETAILS, command_line, final_status, role_of, text_of
 from lifebus_supervisor.transcripts.rules.merging import bounded, merged
 from lifebus_supervisor.transcripts.state import TranscriptState
 
@@ -82,7 +83,9 @@ def filled(state: TranscriptState, signals: Sequence[StoredSignal], *, torn: boo
     for one in signals:
         body = read_signal(one.signal)
         if body is not None:
-            filling.read(body)
+            # What no entry can be made of costs itself alone: names that cannot be printed, numbers beyond JSON's.
+            with suppress(ValueError, OverflowError, RecursionError):
+                filling.read(body)
     return filling.changes()
 
 
@@ -126,10 +129,10 @@ class _Filling:
         over = body.method == "item/completed"
         said = text_of(item)
         message_id = self._message_id(name, body.turn)
-        known = self._get(message_id)
+        known, cut = self._get(message_id), None
         if known is not None and known.entry.content.startswith(said.content):
             # Some kinds of items do not repeat what came in pieces.
-            said = replace(said, content=known.entry.content)
+            said, cut = replace(said, content=known.entry.content), known.entry.content_bytes
         self._merge(
             TranscriptEntry(
                 message_id=message_id,
@@ -141,6 +144,7 @@ class _Filling:
                 details=said.details,
                 started_at=_time(params.get("startedAtMs")),
                 completed_at=_time(params.get("completedAtMs")),
+                content_bytes=cut,
             )
         )
 
@@ -224,7 +228,11 @@ class _Filling:
 
     def _merge(self, entry: TranscriptEntry) -> None:
         known = self._get(entry.message_id)
-        now = bounded(merged(None if known is None else known.entry, entry))
+        now = merged(None if known is None else known.entry, entry)
+        if len(now.details or "") > MAX_DETAILS:
+            # Somebody else's, put into an item's entry: what the server says has to have room.
+            now = replace(now, details=entry.details)
+        now = bounded(now)
         self._changed[entry.message_id] = self._place(now) if known is None else replace(known, entry=now)
 
     def _close(self, status: EntryStatus, belongs: Callable[[StoredEntry], bool]) -> None:
@@ -261,7 +269,7 @@ _STEPS: Final = {
 _BODIES: Final = msgspec.json.Decoder(SignalBody)
 
 
-def approvals_of(entries: Iterator[StoredEntry], turn: str, method: str) -> list[StoredEntry]:
+def approvals_of(entries: Iterable[StoredEntry], turn: str, method: str) -> list[StoredEntry]:
     """Return the requests for an approval by a method that a turn had, settled ones too."""
     return [
         one
