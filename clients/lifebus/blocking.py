@@ -26,6 +26,7 @@ from lifebus._internal.blocking_checkpoints import BlockingCheckpoints
 from lifebus._internal.blocking_flows import BlockingFlows
 from lifebus._internal.blocking_inbox import BlockingInbox
 from lifebus._internal.blocking_jobs import BlockingJobs
+from lifebus._internal.blocking_transcripts import BlockingTranscripts
 from lifebus._internal.thread_views import SignalsSince
 from lifebus._internal.view import Gap, Position
 from lifebus.client import Bus, Emitted, TickResult
@@ -62,6 +63,7 @@ __all__ = [
     "BlockingInbox",
     "BlockingSignals",
     "BlockingSubscription",
+    "BlockingTranscripts",
     "BlockingWorkspace",
     "connect",
 ]
@@ -176,7 +178,7 @@ class BlockingBus:
     """`lifebus.client.Bus` with calls that return when they are done; the methods and errors are the same.
 
     `inbox` has the questions to people, `flows` begins runs of flows and steers them, `jobs` queues jobs,
-    `checkpoints` keeps those of clients.
+    `checkpoints` keeps those of clients, `transcripts` has what was said in sessions.
     """
 
     def __init__(self, portal: BlockingPortal, bus: Bus) -> None:
@@ -184,6 +186,7 @@ class BlockingBus:
         self.jobs = BlockingJobs(portal, bus.jobs)
         self.flows = BlockingFlows(portal, bus.flows)
         self.checkpoints = BlockingCheckpoints(portal, bus.checkpoints)
+        self.transcripts = BlockingTranscripts(portal, bus.transcripts)
         self._portal = portal
         self._bus = bus
 

@@ -29,6 +29,7 @@ from lifebus.snapshots import Snapshots
 from lifebus.state import State, fetch_state
 from lifebus.subscription import Subscription
 from lifebus.ticks import Ticks
+from lifebus.transcripts import Transcripts
 from lifebus_contract import (
     AdapterManifest,
     CallbackRequest,
@@ -90,7 +91,7 @@ class Bus:
 
     `cursors` administers named consumers, `ledger` the ledger; `saves` takes snapshots and resumes from them; `inbox`
     has the questions to people, `flows` begins runs of flows and steers them, `jobs` queues jobs; `checkpoints` keeps
-    those of clients.
+    those of clients, `transcripts` has what was said in sessions.
     """
 
     def __init__(self, connection: Connection, client_id: str, timeout: float) -> None:
@@ -103,6 +104,7 @@ class Bus:
         self.saves = Snapshots(connection, timeout)
         self.checkpoints = Checkpoints(self)
         self.flows = Flows(connection, client_id, timeout)
+        self.transcripts = Transcripts(connection, timeout)
         self._connection = connection
         self._outbox = Outbox(connection, client_id)
 

@@ -30,6 +30,7 @@ COMMANDS: Final = {
     "flow": (_BUS, "flows.commands:app", "Run flows: phases in order, with retries, and people where one is needed."),
     "tail": (_READ, "read.receipts:tail", "Follow receipts as they come, or read old ones."),
     "signals": (_READ, "read.signals:signals", "Follow what app-servers say, or read what is kept of it."),
+    "transcript": (_READ, "read.transcript:app", "Show and export what was said in sessions."),
     "sessions": (_READ, "read.status:sessions", "List the sessions in the ledger."),
     "receipts": (_READ, "read.receipts:app", "Read, export and verify the ledger."),
     "ledger": (_ADMIN, "admin.ledger:app", "The ledger file: show, check, prune, back up, restore, export, import."),

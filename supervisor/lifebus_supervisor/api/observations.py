@@ -61,15 +61,32 @@ class LifecycleIntake(Protocol):
         ...
 
 
+class ObservedSessions(Protocol):
+    """Who knows which sessions no signal tells of (fulfilled by `transcripts.store.TranscriptStore`)."""
+
+    def is_told(self, session_id: str) -> bool:
+        """Return whether signals of a session are passed on: it is not deleted, and no worker of the broker's."""
+        ...
+
+    async def delete(self, session_id: str) -> None:
+        """Drop everything of a session and remember for good that it was deleted.
+
+        Raises:
+            LifebusError: not now.
+        """
+        ...
+
+
 class ObservationVerbs:
     """Serves `observe`, `signals` and `threads`.
 
-    `missing` counts observations whose numbers never came, `replayed` those that came again, `lines_dropped` the lines
-    that observers could not use.
+    `withheld` counts signals of deleted sessions and of the broker's own workers, `missing` observations whose numbers
+    never came, `replayed` those that came again, `lines_dropped` the lines that observers could not use.
     """
 
-    def __init__(self, log: SignalLog, intake: LifecycleIntake, registry: Registry) -> None:
-        self.missing = self.replayed = self.lines_dropped = 0
+    def __init__(self, log: SignalLog, intake: LifecycleIntake, registry: Registry, sessions: ObservedSessions) -> None:
+        self.missing = self.replayed = self.lines_dropped = self.withheld = 0
+        self._sessions = sessions
         self._log = log
         self._intake = intake
         self._registry = registry
@@ -85,6 +102,7 @@ class ObservationVerbs:
         return {
             "signals_stored": self._log.stored,
             "signals_dropped": self._log.dropped,
+            "signals_withheld": self.withheld,
             "observations_missing": self.missing,
             "observations_replayed": self.replayed,
             "lines_dropped": self.lines_dropped,
@@ -148,7 +166,9 @@ class ObservationVerbs:
         # a crash in between repeats the batch, and neither records anything twice.
         if lifecycle:
             await self._intake.take(body.origin, body.adapter_id, body.process, lifecycle)
-        signals = [one for _, one in new if isinstance(one, ObservedSignal)]
+        seen = [one for _, one in new if isinstance(one, ObservedSignal)]
+        signals = [one for one in seen if self._sessions.is_told(one.thread)]
+        self.withheld += len(seen) - len(signals)
         await self._log.record(body.origin, new[-1][0], body.adapter_id, signals)
         # Behind the record: a batch that comes again must not count twice.
         self.lines_dropped += sum(_dropped(one) for _, one in new if isinstance(one, ObservedExit))
@@ -158,6 +178,7 @@ class ObservationVerbs:
         deleted = [one for one in body.observations if isinstance(one, ObservedSignal) and one.event_type == _DELETED]
         for thread in {one.thread for one in deleted}:
             await self._log.forget(body.adapter_id, thread)
+            await self._sessions.delete(thread)
 
     @asynccontextmanager
     async def _turn(self, origin: str) -> AsyncGenerator[None]:

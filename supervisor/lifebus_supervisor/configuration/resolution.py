@@ -32,6 +32,7 @@ from lifebus_supervisor.configuration.settings import (
     SilenceSettings,
     TelemetrySettings,
     TickSettings,
+    TranscriptSettings,
 )
 from lifebus_supervisor.configuration.tables import faults_of
 from lifebus_supervisor.renewal.profile import RenewalSettings
@@ -55,6 +56,7 @@ _SECTIONS: Final[dict[str, type[Struct]]] = {
     "signals": SignalSettings,
     "silence": SilenceSettings,
     "telemetry": TelemetrySettings,
+    "transcripts": TranscriptSettings,
 }
 LISTS: Final[dict[str, type[Struct]]] = {
     "clients": ClientSettings,

@@ -106,6 +106,13 @@ class SignalSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """MiB of signals that are kept for followers; the oldest of the largest threads go first.  0 keeps none."""
 
 
+class TranscriptSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is kept of transcripts (docs/transcripts.md)."""
+
+    keep_mb: Annotated[int, Meta(ge=0, le=65_536)] = 64
+    """MiB of transcripts that are kept; the oldest entries of those written longest ago go first.  0 keeps none."""
+
+
 class SilenceSettings(SilenceLimits, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How much silence is a loss of capabilities, or the end of a session."""
 
@@ -189,6 +196,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     queue: QueueSettings = QueueSettings()
     silence: SilenceSettings = SilenceSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
+    transcripts: TranscriptSettings = TranscriptSettings()
 
     def __post_init__(self) -> None:
         for name, where, tables in (

@@ -31,6 +31,7 @@ from lifebus_supervisor.api.operations import OperationVerbs
 from lifebus_supervisor.api.reads import ReadVerbs
 from lifebus_supervisor.api.snapshots import SnapshotVerbs
 from lifebus_supervisor.api.status import StatusVerbs
+from lifebus_supervisor.api.transcripts import TranscriptVerbs
 from lifebus_supervisor.api.workers import Workers
 from lifebus_supervisor.app_server.intake import AppServerIntake
 from lifebus_supervisor.configuration.settings import Settings
@@ -53,6 +54,7 @@ from lifebus_supervisor.supervision.composition import compose_supervisor
 from lifebus_supervisor.supervision.driving import drive
 from lifebus_supervisor.supervision.report import harness_statuses
 from lifebus_supervisor.supervision.supervisor import Supervisor
+from lifebus_supervisor.transcripts.composing import Transcripts, compose_transcripts
 from lifebus_transports.processes import Commands
 from lifebus_transports.zmq.receipts import ReceiptPublisher
 from lifebus_transports.zmq.requests import RequestCounters, RequestServer
@@ -80,6 +82,7 @@ class Core:
     inbox: Inbox
     runs: RunTable
     queue: JobTable
+    transcripts: Transcripts
     snapshots: SnapshotVerbs
     retention: RetentionTask | None
     scrubber: Scrubber | None
@@ -120,6 +123,7 @@ def compose_core(
     runs = compose_runs(settings, bus, inbox, tasks, partial(contexts_of_tries, supervisor.monitors))
     supervisor.after_pass = watch_contexts(runs).look
     queue = compose_queue(settings, bus, signals, tasks)
+    transcripts = compose_transcripts(settings, ledger, signals, registry)
     # Clients get less than the hook waits, or their answers would arrive at a closed connection.
     hook_budget_s = settings.limits.hook_answer_ms / 1000 * _HOOK_SHARE
     return Core(
@@ -130,11 +134,12 @@ def compose_core(
         signals=signals,
         supervisor=supervisor,
         follower=follower,
-        observations=ObservationVerbs(signals, AppServerIntake(bus, supervisor, recorder), registry),
+        observations=ObservationVerbs(signals, AppServerIntake(bus, supervisor, recorder), registry, transcripts.store),
         consumers=consumers,
         inbox=inbox,
         runs=runs,
         queue=queue,
+        transcripts=transcripts,
         snapshots=snapshots,
         retention=_compose_retention(settings, ledger, follower, snapshots, consumers),
         scrubber=compose_scrubber(settings, ledger),
@@ -202,6 +207,7 @@ def _compose_api(core: Core, receipts: ReceiptPublisher, count: Callable[[], Map
         core.snapshots.handlers(),
         FlowVerbs(core.runs, core.settings.state_dir).handlers(),
         JobVerbs(core.queue).handlers(),
+        TranscriptVerbs(core.transcripts.store).handlers(),
     )
     return Api(families, core.tasks, reads=core.settings.limits.backfills)
 

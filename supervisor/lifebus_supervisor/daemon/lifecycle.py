@@ -102,6 +102,7 @@ async def _recover(core: Core) -> None:
     await core.snapshots.start(fanout, tasks)
     await core.consumers.open(fanout)
     await core.inbox.open()
+    await core.transcripts.marks.load()
     await recover_runs(core.runs)
     await recover_jobs(core.queue)
     add_command_clients(core.settings, core.bus.clients, tasks)
@@ -124,6 +125,7 @@ async def _start(daemon: Daemon) -> None:
     tasks.start_soon(publish_beacons, daemon)
     tasks.start_soon(sweep_leases, daemon)
     tasks.start_soon(daemon.signals.enforce_quota)
+    daemon.transcripts.start(tasks)
     for job in (daemon.retention, daemon.scrubber, daemon.backups):
         if job is not None:
             tasks.start_soon(job.run)

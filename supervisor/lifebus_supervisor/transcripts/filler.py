@@ -74,6 +74,8 @@ class TranscriptFiller:
                 if self._store.marks.kind_of(thread) is SessionKind.USER:
                     _log.warning("transcripts.not_filled", thread=thread, detail=fault.detail)
                     self._wait_for(adapter_id, thread, first)
+            except Exception:  # noqa: BLE001  a defect of ours costs this transcript, not everybody's broker
+                _log.exception("transcripts.not_filled", thread=thread)
         if self._overlooked:
             self._overlooked = False
             await self._find_unfilled()
@@ -117,10 +119,10 @@ class TranscriptFiller:
 
         def decide(state: TranscriptState) -> Changes:
             nonlocal taken
-            entries = filled(state, signals[:taken], torn=torn)
+            entries = filled(state, [one.signal for one in signals[:taken]], torn=torn)
             while taken > 1 and _size(entries) > _APPEND_BYTES:
                 taken //= 2
-                entries = filled(state, signals[:taken], torn=torn)
+                entries = filled(state, [one.signal for one in signals[:taken]], torn=torn)
             through = FilledThrough(self._signals.epoch, signals[taken - 1].sequence)
             beside = tuple(self.beside(adapter_id, thread, signals[:taken]))
             return Changes(entries=entries, filled={**state.filled, adapter_id: through}, beside=beside)

@@ -41,7 +41,7 @@ class _Marked(Struct, frozen=True, array_like=True):
 
 
 class SessionMarks:
-    """The marks of sessions, all of them in memory.  Made by `open`."""
+    """The marks of sessions, all of them in memory once `load` has returned."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
@@ -56,12 +56,20 @@ class SessionMarks:
             LifebusError: the journal cannot be read.
         """
         marks = cls(journal)
+        await marks.load()
+        return marks
+
+    async def load(self) -> None:
+        """Read the marks that the journal has.
+
+        Raises:
+            LifebusError: the journal cannot be read.
+        """
         after, complete = 0, False
         while not complete:
-            page = await journal.read(_STREAM, after)
-            marks._apply(page.records)
+            page = await self._journal.read(_STREAM, after)
+            self._apply(page.records)
             complete, after = page.complete, page.records[-1].number if page.records else page.head
-        return marks
 
     def kind_of(self, session_id: str) -> SessionKind:
         """Return what a session is; one that nobody marked is a user's."""

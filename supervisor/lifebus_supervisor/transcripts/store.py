@@ -206,6 +206,10 @@ class TranscriptStore:
         async with self._loaded.use(session_id) as loaded:
             return self._info(loaded)
 
+    def is_told(self, session_id: str) -> bool:
+        """Return whether events tell of a session: it is not deleted, and does not belong to a worker of the broker."""
+        return self.marks.kind_of(session_id) is SessionKind.USER
+
     async def delete(self, session_id: str) -> None:
         """Drop everything of a session and remember for good that it was deleted; again, it changes nothing.
 

@@ -20,6 +20,7 @@ from support.golden import golden
 from support.integration.observing import EVENT, signal
 from support.patience import PATIENCE_S
 from support.running import running_bus
+from support.transports.valid_bodies import ENTRY
 
 
 class InProcess:
@@ -67,6 +68,7 @@ async def test_every_verb_of_the_table_passes_through_an_adaptor_in_this_process
         await do_jobs(bus)
         await keep(bus, daemon)
         await run_flows(bus, tmp_path)
+        await keep_transcripts(bus)
     assert bus.called == set(VERBS)
 
 
@@ -161,6 +163,14 @@ async def keep(bus: InProcess, daemon: Daemon) -> None:
         await bus.call("revise", {"snapshot_id": saved["snapshot_id"], "reason": "nothing has changed"})
     assert (await bus.call("prune", {"through": 1}))["floor"] == 1
     assert (await bus.call("state"))["position"] == 1
+
+
+async def keep_transcripts(bus: InProcess) -> None:
+    one = {"session_id": "s1", "entry": ENTRY}
+    assert await bus.call("transcript_upsert", one) == one
+    page = await bus.call("transcript_show", {"session_id": "s1"})
+    assert [row["entry"] for row in page["entries"]] == [ENTRY]
+    assert [info["sessionId"] for info in (await bus.call("transcript_list"))["transcripts"]] == ["s1"]
 
 
 async def run_flows(bus: InProcess, root: Path) -> None:

@@ -26,6 +26,18 @@ ANSWER: dict[str, Any] = {
     "responded_at_ms": 2,
     "channel": "cli",
 }
+ENTRY: dict[str, Any] = {
+    "messageId": "m",
+    "turnId": "t",
+    "role": "assistant",
+    "type": "note",
+    "content": "c",
+    "status": "streaming",
+    "details": "{}",
+    "startedAt": 1,
+    "completedAt": 2,
+    "contentBytes": 3,
+}
 FLOW: dict[str, Any] = {
     "name": "f",
     "client_id": "c",
@@ -140,6 +152,9 @@ VALID: dict[str, dict[str, Any]] = {
     "inbox_show": {"question_id": "q", "wait_ms": 3},
     "inbox_answer": {"question_id": "q", "answer": ANSWER},
     "inbox_withdraw": {"question_id": "q"},
+    "transcript_upsert": {"session_id": "s", "entry": ENTRY},
+    "transcript_show": {"session_id": "s", "after": 1, "limit": 2},
+    "transcript_list": {"session_id": "s", "after": "r", "limit": 2, "deleted": True, "system_owned": True},
     "flow_submit": {"run_id": "r", "by": "p", "definition": FLOW, "owner": "c"},
     "flow_list": {"status": "waiting", "before": "r", "limit": 2},
     "flow_show": {"run_id": "r"},

@@ -69,6 +69,9 @@ JOBS: Final = CallPool("jobs", 1024)
 JOB_WAITS: Final = CallPool("job waits", 1024)
 """Many, because whoever waits for a job waits in one call; apart, so that they keep nobody from queueing."""
 
+TRANSCRIPTS: Final = CallPool("transcripts", 256)
+"""Each waits for the disk alone."""
+
 PRUNES: Final = CallPool("prunes", 1)
 """One, because a second one would drop what the first is still reading."""
 

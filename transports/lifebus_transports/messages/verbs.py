@@ -42,6 +42,7 @@ from lifebus_transports.messages.snapshots import Revise, ReviseAnswer, Save, Sa
 from lifebus_transports.messages.state import StatePage, StateQuery
 from lifebus_transports.messages.status import BrokerStatus
 from lifebus_transports.messages.ticks import Tick, TickAnswer
+from lifebus_transports.messages.transcript_verbs import TRANSCRIPT_VERBS
 from lifebus_transports.messages.verb_types import (
     CONSUMERS,
     OBSERVATIONS,
@@ -266,6 +267,7 @@ _TABLE: Final = (
     *INBOX_VERBS,
     *FLOW_VERBS,
     *JOB_VERBS,
+    *TRANSCRIPT_VERBS,
     Verb(name="clients", summary="Lists the registered callback clients.", body=Nothing, answer=list[ClientInfo]),
     Verb(name="manifests", summary="Lists the adapters' manifests.", body=Nothing, answer=list[AdapterManifest]),
     Verb(name="status", summary="Says how the broker is.", body=Nothing, answer=BrokerStatus),

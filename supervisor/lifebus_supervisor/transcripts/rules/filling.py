@@ -13,7 +13,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lifebus_adapters.app_server.context import identifier
-from lifebus_broker.signals.log import StoredSignal
 from lifebus_contract.transcripts import EntryRole, EntryStatus, TranscriptEntry
 from lifebus_supervisor.transcripts.records import StoredEntry
 from lifebus_supervisor.transcripts.rules.items import MAX_DETAILS, command_line, final_status, role_of, text_of
@@ -72,7 +71,7 @@ def read_signal(signal: bytes) -> SignalBody | None:
         return None
 
 
-def filled(state: TranscriptState, signals: Sequence[StoredSignal], *, torn: bool = False) -> tuple[StoredEntry, ...]:
+def filled(state: TranscriptState, signals: Sequence[bytes], *, torn: bool = False) -> tuple[StoredEntry, ...]:
     """Return the entries that signals change, each as it is after all of them; with `torn`, some were lost before.
 
     Reading signals again that are taken in already changes nothing but text that comes in pieces.
@@ -81,7 +80,7 @@ def filled(state: TranscriptState, signals: Sequence[StoredSignal], *, torn: boo
     if torn:
         filling.tear()
     for one in signals:
-        body = read_signal(one.signal)
+        body = read_signal(one)
         if body is not None:
             # What no entry can be made of costs itself alone: names that cannot be printed, numbers beyond JSON's.
             with suppress(ValueError, OverflowError, RecursionError):
@@ -222,7 +221,7 @@ class _Filling:
         if entry.content_bytes is not None:
             # Nothing goes behind a content that is cut already.
             size = entry.content_bytes + len(text.encode())
-            self._changed[message_id] = replace(known, entry=replace(entry, content_bytes=size))
+            self._changed[message_id] = replace(known, entry=bounded(replace(entry, content_bytes=size)))
             return
         self._changed[message_id] = replace(known, entry=bounded(replace(entry, content=entry.content + text)))
 

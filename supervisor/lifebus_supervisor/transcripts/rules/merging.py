@@ -45,19 +45,21 @@ def bounded(entry: TranscriptEntry) -> TranscriptEntry:
     Raises:
         InvalidRequest: ``too_large``: without any content it is too large still.
     """
-    excess = entry_size(entry) - MAX_ENTRY_BYTES
-    if excess <= 0:
+    if entry_size(entry) <= MAX_ENTRY_BYTES:
         return entry
     whole = entry.content.encode()
-    size = max(len(whole), entry.content_bytes or 0)
-    # A character may take more bytes in JSON than in UTF-8: what is left is measured again.
-    kept = len(whole)
-    while excess > 0 and kept:
-        kept = max(0, kept - max(excess, 64))
-        entry = replace(entry, content=whole[:kept].decode(errors="ignore"), content_bytes=size)
-        excess = entry_size(entry) - MAX_ENTRY_BYTES
-    check_size(entry)
-    return entry
+    entry = replace(entry, content_bytes=max(len(whole), entry.content_bytes or 0))
+
+    def cut(size: int) -> TranscriptEntry:
+        return replace(entry, content=whole[:size].decode(errors="ignore"))
+
+    # A character may take more bytes in JSON than in UTF-8: how many fit is found by trying.
+    fits, over = 0, min(len(whole), MAX_ENTRY_BYTES) + 1
+    while over - fits > 1:
+        size = (fits + over) // 2
+        fits, over = (size, over) if entry_size(cut(size)) <= MAX_ENTRY_BYTES else (fits, size)
+    check_size(cut(fits))
+    return cut(fits)
 
 
 def _in_order(entry: TranscriptEntry) -> TranscriptEntry:

@@ -1,0 +1,55 @@
+"""Transcripts for scripts without an event loop."""
+
+from functools import partial
+
+from anyio.from_thread import BlockingPortal
+
+from lifebus.transcripts import Transcripts
+from lifebus_contract.transcripts import TranscriptEntry, TranscriptInfo, TranscriptPage
+
+
+class BlockingTranscripts:
+    """`lifebus.transcripts.Transcripts` with calls that return when they are done; methods and errors are the same."""
+
+    def __init__(self, portal: BlockingPortal, transcripts: Transcripts) -> None:
+        self._portal = portal
+        self._transcripts = transcripts
+
+    def upsert(self, session_id: str, entry: TranscriptEntry) -> TranscriptEntry:
+        """Merge an entry into the one of its message id; return it as it is then, once that is durable.
+
+        Raises:
+            StateConflict: ``session_deleted``.
+            InvalidRequest: ``no_session``; ``too_large``.
+        """
+        return self._portal.call(self._transcripts.upsert, session_id, entry)
+
+    def page(self, session_id: str, after: int = 0, limit: int = 64) -> TranscriptPage:
+        """Return entries of a transcript in their order, those behind a sequence.
+
+        Raises:
+            StateConflict: ``session_deleted``.
+            InvalidRequest: ``no_session``.
+        """
+        return self._portal.call(self._transcripts.page, session_id, after, limit)
+
+    def entries(self, session_id: str) -> list[TranscriptEntry]:
+        """Return all entries of a transcript that are kept, in their order.
+
+        Raises:
+            StateConflict: ``session_deleted``.
+            InvalidRequest: ``no_session``.
+        """
+        return self._portal.call(self._transcripts.entries, session_id)
+
+    def info(self, session_id: str) -> TranscriptInfo:
+        """Return how a transcript stands; of a deleted session, when that was.
+
+        Raises:
+            InvalidRequest: ``no_session``.
+        """
+        return self._portal.call(self._transcripts.info, session_id)
+
+    def list(self, *, deleted: bool = False, system_owned: bool = False) -> list[TranscriptInfo]:
+        """Return the transcripts that are kept, by session id."""
+        return self._portal.call(partial(self._transcripts.list, deleted=deleted, system_owned=system_owned))

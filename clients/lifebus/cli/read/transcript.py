@@ -1,0 +1,159 @@
+"""`lifebus transcript`: what was said in sessions."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+from cyclopts import App, Parameter
+
+from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions
+from lifebus.cli.connection import on_bus
+from lifebus.cli.exit_codes import ExitCode
+from lifebus.cli.terminal import clean, paint, put, put_json, put_table, say, size_text
+
+if TYPE_CHECKING:
+    from lifebus.client import Bus
+    from lifebus_contract.transcripts import TranscriptEntry, TranscriptInfo
+
+app = App(name="transcript")
+
+Format = Literal["text", "json", "markdown"]
+
+_Session = Annotated[str, Parameter(help="The id of the session.")]
+_COLORS: Final = {"user": "cyan", "assistant": "green", "system": "yellow"}
+
+
+@app.command(name="ls")
+def list_transcripts(
+    *,
+    all: bool = False,  # noqa: A002  the flag's name
+    connection: ConnectionOptions = DEFAULT_CONNECTION,
+) -> ExitCode:
+    """List the transcripts that are kept.
+
+    Args:
+        all: List deleted sessions and those of the broker's own workers as well.
+        connection: Where the broker is, and the form of the answer.
+    """
+    found = on_bus(connection, lambda bus: bus.transcripts.list(deleted=all, system_owned=all))
+    if connection.json:
+        put_json(found)
+    elif found:
+        put_table(("session", "entries", "size", "dropped", "changed", ""), [_row(info) for info in found])
+    else:
+        say("no transcript is kept")
+    return ExitCode.OK
+
+
+@app.command
+def show(
+    session_id: _Session,
+    /,
+    *,
+    last: Annotated[int | None, Parameter(name=("--last", "-n"))] = None,
+    connection: ConnectionOptions = DEFAULT_CONNECTION,
+) -> ExitCode:
+    """Show the transcript of a session.
+
+    Args:
+        session_id: The id of the session.
+        last: Show this many entries only, the newest ones.
+        connection: Where the broker is, and the form of the answer.
+    """
+    entries = on_bus(connection, lambda bus: bus.transcripts.entries(session_id))
+    shown = entries if last is None else entries[max(0, len(entries) - last) :]
+    if connection.json:
+        put_json(shown)
+        return ExitCode.OK
+    for entry in shown:
+        put(paint(_head(entry), _COLORS[entry.role.value]))
+        for line in entry.content.splitlines():
+            put("  " + clean(line))
+        if entry.content_bytes is not None:
+            put(f"  … {size_text(entry.content_bytes)} in all")
+    return ExitCode.OK
+
+
+@app.command
+def export(
+    session_id: _Session,
+    /,
+    *,
+    format: Format = "markdown",  # noqa: A002  the flag's name
+    connection: ConnectionOptions = DEFAULT_CONNECTION,
+) -> ExitCode:
+    """Write the whole transcript of a session to stdout, as it is: nothing is shortened or made harmless.
+
+    Args:
+        session_id: The id of the session.
+        format: `markdown`, `text`, or `json`: how it stands and its entries, as one document.
+        connection: Where the broker is; `--json` is the same as `--format json`.
+    """
+
+    async def read(bus: "Bus") -> "tuple[TranscriptInfo, list[TranscriptEntry]]":
+        # The entries last: what they are at the end is what is written.
+        info = await bus.transcripts.info(session_id)
+        return info, await bus.transcripts.entries(session_id)
+
+    info, entries = on_bus(connection, read)
+    if connection.json or format == "json":
+        put_json({"transcript": info, "entries": entries})
+        return ExitCode.OK
+    lines = _markdown(info, entries) if format == "markdown" else _text(entries)
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    return ExitCode.OK
+
+
+def _row(info: "TranscriptInfo") -> tuple[str, ...]:
+    changed = "" if info.updated_at is None else _time(info.updated_at)
+    marks = ("deleted " + _time(info.deleted_at) if info.deleted_at else "", "system" if info.system_owned else "")
+    return (
+        clean(info.session_id),
+        str(info.entries),
+        size_text(info.size),
+        str(info.dropped),
+        changed,
+        " ".join(mark for mark in marks if mark),
+    )
+
+
+def _head(entry: "TranscriptEntry") -> str:
+    state = "" if entry.status.value == "complete" else f" ({entry.status.value})"
+    at = "" if entry.started_at is None else f"  {_time(entry.started_at)}"
+    return clean(f"{entry.role.value} [{entry.type}]{state}{at}")
+
+
+def _text(entries: "Sequence[TranscriptEntry]") -> "Iterator[str]":
+    for entry in entries:
+        yield f"{entry.role.value.upper()} [{entry.type}]: {entry.content}"
+
+
+def _markdown(info: "TranscriptInfo", entries: "Sequence[TranscriptEntry]") -> "Iterator[str]":
+    yield f"# Session {info.session_id}"
+    if info.dropped:
+        yield ""
+        yield f"{info.dropped} older entries are not kept any more."
+    for entry in entries:
+        yield ""
+        yield f"## {_head(entry)}"
+        yield ""
+        if entry.role.value != "system" and entry.type in ("userMessage", "agentMessage", "plan", "reasoning"):
+            yield entry.content
+            continue
+        # What is no prose stands in a fence that its own text cannot end.
+        fence = _fence(entry.content)
+        yield from (fence, entry.content.removesuffix("\n"), fence)
+
+
+def _fence(content: str) -> str:
+    """Return a fence of more backticks than any run of them in a text."""
+    longest = run = 0
+    for character in content:
+        run = run + 1 if character == "`" else 0
+        longest = max(longest, run)
+    return "`" * max(3, longest + 1)
+
+
+def _time(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1_000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

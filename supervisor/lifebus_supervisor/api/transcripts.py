@@ -1,0 +1,72 @@
+"""The verbs of transcripts (docs/transcripts.md)."""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+from lifebus_contract import BrokerBusy, LifebusError
+from lifebus_contract.fields import Document
+from lifebus_contract.transcripts import TranscriptInfo, TranscriptPage
+from lifebus_supervisor.api.calls import Call
+from lifebus_supervisor.api.table import Handlers
+from lifebus_supervisor.transcripts.store import TranscriptStore
+from lifebus_transports.messages.transcripts import (
+    ShowTranscript,
+    TranscriptInfos,
+    TranscriptsQuery,
+    UpsertedEntry,
+    UpsertEntry,
+)
+
+
+class TranscriptVerbs:
+    """Serves the verbs of a store of transcripts."""
+
+    def __init__(self, store: TranscriptStore) -> None:
+        self._store = store
+
+    def handlers(self) -> Handlers:
+        """Return what serves each verb."""
+        served: dict[str, Callable[[Any], Awaitable[object]]] = {
+            "transcript_upsert": self._upsert,
+            "transcript_show": self._show,
+            "transcript_list": self._list,
+        }
+        return {verb: partial(_serve, work) for verb, work in served.items()}
+
+    async def _upsert(self, body: UpsertEntry) -> UpsertedEntry:
+        entry = await self._store.upsert(body.session_id, body.entry)
+        return UpsertedEntry(session_id=body.session_id, entry=entry)
+
+    async def _show(self, body: ShowTranscript) -> TranscriptPage:
+        return await self._store.page(body.session_id, body.after, body.limit)
+
+    async def _list(self, body: TranscriptsQuery) -> TranscriptInfos:
+        if body.session_id is not None:
+            return TranscriptInfos(transcripts=(await self._store.info(body.session_id),))
+        names = [name for name in await self._store.session_ids() if name > (body.after or "")]
+        found: list[TranscriptInfo] = []
+        for place, name in enumerate(names):
+            info = await self._store.info(name)
+            if _is_asked_for(info, body):
+                found.append(info)
+            if len(found) == body.limit:
+                return TranscriptInfos(transcripts=tuple(found), next=name if place + 1 < len(names) else None)
+        return TranscriptInfos(transcripts=tuple(found))
+
+
+def _is_asked_for(info: TranscriptInfo, body: TranscriptsQuery) -> bool:
+    if info.deleted_at is not None:
+        return body.deleted
+    # One that has nothing yet is known by its signals alone.
+    return bool(info.entries or info.dropped) and (not info.system_owned or body.system_owned)
+
+
+async def _serve(work: Callable[[Any], Awaitable[object]], _: Call, body: Document) -> object:
+    """Serve; a ledger that closes means that the broker stops, and the call may be made again to the next one."""
+    try:
+        return await work(body)
+    except LifebusError as fault:
+        if fault.code == "closed":
+            raise BrokerBusy("the broker is stopping; try again", code="busy") from None
+        raise

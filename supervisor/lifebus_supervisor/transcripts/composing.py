@@ -1,0 +1,59 @@
+"""The transcripts of a broker, composed of their parts."""
+
+import time
+from dataclasses import dataclass
+from typing import Final
+
+from anyio.abc import TaskGroup
+
+from lifebus_broker.ports import Ledger
+from lifebus_broker.routing.registry import Registry
+from lifebus_broker.signals.log import SignalLog
+from lifebus_supervisor.configuration.settings import Settings
+from lifebus_supervisor.transcripts.directory import KnownSessions
+from lifebus_supervisor.transcripts.filler import TranscriptFiller
+from lifebus_supervisor.transcripts.quota import TranscriptQuota
+from lifebus_supervisor.transcripts.session_marks import SessionMarks
+from lifebus_supervisor.transcripts.store import TranscriptStore
+
+_MIB: Final = 1_048_576
+
+# Most bytes of transcripts that are kept where nothing is durable
+_UNKEPT_BYTES: Final = 16 * _MIB
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transcripts:
+    """The parts: the store that everybody asks, what fills it, what bounds it, and what sessions are."""
+
+    store: TranscriptStore
+    filler: TranscriptFiller
+    quota: TranscriptQuota
+    marks: SessionMarks
+
+    def start(self, tasks: TaskGroup) -> None:
+        """Start what runs beside."""
+        tasks.start_soon(self.filler.run)
+        tasks.start_soon(self.quota.run)
+
+
+def compose_transcripts(settings: Settings, ledger: Ledger, signals: SignalLog, registry: Registry) -> Transcripts:
+    """Make the parts; `marks.load` has to be awaited before they are used."""
+    keep = settings.transcripts.keep_mb * _MIB
+    if not ledger.capabilities.durable:
+        keep = min(keep, _UNKEPT_BYTES)
+    marks = SessionMarks(ledger.journal)
+    store = TranscriptStore(
+        ledger.journal,
+        signals,
+        marks,
+        KnownSessions(ledger, signals, registry),
+        keeps=keep > 0,
+        now_ms=lambda: time.time_ns() // 1_000_000,
+    )
+    return Transcripts(
+        store=store,
+        filler=TranscriptFiller(store, signals),
+        quota=TranscriptQuota(ledger.journal, store, keep),
+        marks=marks,
+    )

@@ -1,0 +1,187 @@
+"""Transcripts over a running broker: what an observer sends is read, followed, and gone with its session."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+import lifebus
+from lifebus.observer.stream import AppServerStream
+from lifebus.signals import SignalReceived
+from lifebus_adapters.app_server import Observed, SignalSeen
+from lifebus_contract import LifebusError
+from lifebus_contract.transcripts import TranscriptEntry
+from lifebus_supervisor.daemon.composition import Daemon
+from lifebus_supervisor.daemon.lifecycle import running
+from lifebus_transports.messages.signals import ObservedSignal
+from support.adapters.app_server_recordings import RECORDINGS, chunks_of, feed, notice, read_messages, turn
+from support.integration.observing import Observer, drain_signals, take_signals
+from support.patience import PATIENCE_S
+from support.running import connected, running_bus, settings_in, short_directory
+from support.transcripts.boxes import entry
+
+T, U = "t1", "u1"
+SAID = notice("item/completed", threadId=T, turnId=U, item={"type": "agentMessage", "id": "i1", "text": "said"})
+
+
+def as_sent(observed: list[Observed]) -> list[ObservedSignal]:
+    return [
+        ObservedSignal(thread=one.thread or "", event_type=one.event_type, signal=one.signal)
+        for one in observed
+        if isinstance(one, SignalSeen)
+    ]
+
+
+async def entries_of(bus: lifebus.Bus, session: str, is_there: Callable[[list[TranscriptEntry]], object]) -> list[Any]:
+    """The entries of a session once they are as they should be."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not is_there(found := await bus.transcripts.entries(session)):  # noqa: ASYNC110  filled beside
+            await asyncio.sleep(0.005)
+    return found
+
+
+async def test_a_recording_is_read_followed_and_the_same_after_a_restart() -> None:
+    (recording,) = [one for one in RECORDINGS if one.stem == "two_threads_interleaved"]
+    observed = as_sent(feed(AppServerStream(), chunks_of(recording)))
+    threads = sorted({one.thread for one in observed} - {""})
+    with short_directory() as directory:
+        settings = settings_in(directory)
+        kept: dict[str, list[TranscriptEntry]] = {}
+        async with running(settings) as daemon, connected(daemon) as bus:
+            observer = Observer(bus)
+            for one in observed:
+                await observer.observe(one)
+            for thread in threads:
+                kept[thread] = await entries_of(bus, thread, lambda found: found and found[-1].status == "complete")
+                page = await bus.transcripts.page(thread)
+                followed = bus.signals(adapter="lifebus", thread=f"transcript/{thread}", since="start", until_head=True)
+                deltas = [item for item in await drain_signals(followed) if isinstance(item, SignalReceived)]
+                assert [one.sequence for one in deltas] == list(range(1, page.through + 1))
+                by_id = {one.envelope["payload"]["messageId"]: one.envelope["payload"]["entry"] for one in deltas}
+                assert [one["content"] for one in by_id.values()] == [one.content for one in kept[thread]]
+        assert [one.content for one in kept[threads[0]]] == ["one", "Alpha alpha alpha."]
+        assert [one.content for one in kept[threads[1]]] == ["two", "Beta beta beta."]
+        async with running(settings) as daemon, connected(daemon) as bus:
+            for thread in threads:
+                assert await bus.transcripts.entries(thread) == kept[thread]
+            assert [one.session_id for one in await bus.transcripts.list()] == threads
+
+
+async def test_an_upsert_is_followed_with_the_merged_entry() -> None:
+    async with running_bus() as daemon, connected(daemon) as bus:
+        await bus.emit(lifebus.make_request("session.started", "codex", session="s1"))
+        signals = bus.signals(adapter="lifebus", thread="transcript/s1", since="start")
+        await bus.transcripts.upsert("s1", entry(content="all"))
+        await bus.transcripts.upsert("s1", entry(content="a", status="streaming", started_at=1))
+        told = [one.envelope for one in await take_signals(signals, 2) if isinstance(one, SignalReceived)]
+        assert [one["payload"]["entry"]["content"] for one in told] == ["all", "all"]
+        assert told[1]["payload"]["entry"]["status"] == "complete"
+
+
+Door = Callable[[Daemon, lifebus.Bus, str], Awaitable[str]]
+
+
+async def upsert(_: Daemon, bus: lifebus.Bus, session: str) -> str:
+    return (await bus.transcripts.upsert(session, entry("mine"))).message_id
+
+
+async def show(_: Daemon, bus: lifebus.Bus, session: str) -> str:
+    await bus.transcripts.page(session)
+    return "shown"
+
+
+async def info(_: Daemon, bus: lifebus.Bus, session: str) -> str:
+    found = await bus.transcripts.info(session)
+    return "deleted" if found.deleted_at else "system" if found.system_owned else "user"
+
+
+async def listed(_: Daemon, bus: lifebus.Bus, session: str) -> str:
+    names = [
+        [one.session_id for one in await bus.transcripts.list(**flags)]
+        for flags in ({}, {"system_owned": True}, {"deleted": True})
+    ]
+    return " ".join("yes" if session in found else "no" for found in names)
+
+
+async def signal_kept(daemon: Daemon, bus: lifebus.Bus, session: str) -> str:
+    """A signal that comes now, and what a follower finds of it."""
+    before = {one.thread: one.head for one in await daemon.signals.threads("codex", session)}
+    said = notice(
+        "item/completed", threadId=session, turnId=U, item={"type": "agentMessage", "id": "late", "text": "x"}
+    )
+    await Observer(bus, origin=f"late-{session}").observe(*as_sent(read_messages(said)))
+    after = {one.thread: one.head for one in await daemon.signals.threads("codex", session)}
+    return "kept" if after != before else "dropped"
+
+
+async def filled(daemon: Daemon, bus: lifebus.Bus, session: str) -> str:
+    """Whether the item that the signal above told of is in the transcript once the filler has come by."""
+    await signal_kept(daemon, bus, session)
+    await daemon.transcripts.filler.fill_all()
+    names = [one.entry.message_id for one in await daemon.transcripts.store.read(session)]
+    return "filled" if "late" in names else "no"
+
+
+DOORS: list[tuple[Door, dict[str, str]]] = [
+    (upsert, {"user": "mine", "system": "mine", "deleted": "session_deleted", "unknown": "no_session"}),
+    (show, {"user": "shown", "system": "shown", "deleted": "session_deleted", "unknown": "no_session"}),
+    (info, {"user": "user", "system": "system", "deleted": "deleted", "unknown": "no_session"}),
+    (listed, {"user": "yes yes yes", "system": "no yes no", "deleted": "no no yes", "unknown": "no no no"}),
+    (signal_kept, {"user": "kept", "system": "dropped", "deleted": "dropped", "unknown": "kept"}),
+    (filled, {"user": "filled", "system": "no", "deleted": "no", "unknown": "filled"}),
+]
+"""What each door answers for each kind of session (docs/transcripts.md, "Whose sessions")."""
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["at once", "after a restart"])
+@pytest.mark.parametrize(("door", "expected"), DOORS, ids=[door.__name__ for door, _ in DOORS])
+async def test_each_door_keeps_to_whose_session_it_is(door: Door, expected: dict[str, str], restarted: bool) -> None:
+    with short_directory() as directory:
+        settings = settings_in(directory)
+        async with running(settings) as daemon, connected(daemon) as bus:
+            await _make_sessions(daemon, bus)
+            if not restarted:
+                assert await _asked(door, daemon, bus, expected) == expected
+        if restarted:
+            async with running(settings) as daemon, connected(daemon) as bus:
+                assert await _asked(door, daemon, bus, expected) == expected
+
+
+async def _make_sessions(daemon: Daemon, bus: lifebus.Bus) -> None:
+    store, observer = daemon.transcripts.store, Observer(bus)
+    for session in ("user", "deleted"):
+        await observer.observe(*as_sent(read_messages(turn("turn/started", session, U))))
+        await bus.transcripts.upsert(session, entry())
+    await observer.observe(*as_sent(read_messages(notice("thread/deleted", threadId="deleted"))))
+    await store.marks.mark_system("system", 1)
+    await bus.transcripts.upsert("system", entry())
+
+
+async def _asked(door: Door, daemon: Daemon, bus: lifebus.Bus, kinds: dict[str, str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for kind in kinds:
+        try:
+            found[kind] = await door(daemon, bus, kind)
+        except LifebusError as fault:
+            found[kind] = fault.code or fault.failure_class.value
+    return found
+
+
+async def test_the_deletion_of_a_thread_drops_what_was_kept_of_it() -> None:
+    async with running_bus() as daemon, connected(daemon) as bus:
+        observer = Observer(bus)
+        await observer.observe(*as_sent(read_messages(SAID)))
+        await entries_of(bus, T, bool)
+        await observer.observe(*as_sent(read_messages(notice("thread/deleted", threadId=T))))
+        with pytest.raises(LifebusError) as gone:
+            await bus.transcripts.entries(T)
+        assert gone.value.code == "session_deleted"
+        followed = bus.signals(adapter="lifebus", thread=f"transcript/{T}", since="start", until_head=True)
+        (gap,) = await drain_signals(followed)
+        assert isinstance(gap, lifebus.Gap)
+        assert gap.reason == "deleted"
+        kept = await daemon.bus.ledger.journal.streams("transcript/")
+        assert [one.bytes for one in kept] == [0]
+        assert json.dumps("said") not in str(await daemon.signals.read("codex", T, 0, 10))

@@ -1,0 +1,38 @@
+"""The verbs of transcripts (docs/transcripts.md).  Pure."""
+
+from typing import Final
+
+from lifebus_contract.transcripts import TranscriptPage
+from lifebus_transports.messages.transcripts import (
+    ShowTranscript,
+    TranscriptInfos,
+    TranscriptsQuery,
+    UpsertedEntry,
+    UpsertEntry,
+)
+from lifebus_transports.messages.verb_types import TRANSCRIPTS, Verb
+
+TRANSCRIPT_VERBS: Final = (
+    Verb(
+        name="transcript_upsert",
+        summary="Merges an entry into a transcript by its message id.",
+        body=UpsertEntry,
+        answer=UpsertedEntry,
+        pool=TRANSCRIPTS,
+    ),
+    Verb(
+        name="transcript_show",
+        summary="Returns a page of a transcript.",
+        body=ShowTranscript,
+        answer=TranscriptPage,
+        pool=TRANSCRIPTS,
+    ),
+    Verb(
+        name="transcript_list",
+        summary="Returns how transcripts stand.",
+        body=TranscriptsQuery,
+        answer=TranscriptInfos,
+        pool=TRANSCRIPTS,
+    ),
+)
+"""Their part of the table of verbs."""
