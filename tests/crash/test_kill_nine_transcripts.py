@@ -15,12 +15,14 @@ import pytest
 import lifebus
 from lifebus.signals import SignalReceived
 from lifebus_contract import LifebusError
+from lifebus_contract.transcripts import TranscriptEntry
 from lifebus_transports.messages.signals import Observation, Observe, ObserveAnswer
-from support.broker_process import BrokerProcess, broker_process
+from support.broker_process import BrokerProcess, broker_process, until
 from support.effort import effort
 from support.integration.observing import signal
 from support.patience import PATIENCE_S
 from support.running import short_directory
+from support.transcripts.boxes import until_read
 
 CYCLES = effort(4, 150)
 PIECES_A_CYCLE = (30, 200)
@@ -127,13 +129,12 @@ async def cycle(broker: BrokerProcess, talkers: list[Talker], chance: random.Ran
 async def until_filled(bus: lifebus.Bus, talker: Talker) -> dict[str, str]:
     """What a transcript says once it has as much text as was sent."""
     wanted = sum(map(len, talker.expected.values()))
-    with anyio.fail_after(PATIENCE_S):
-        while True:
-            entries = await bus.transcripts.entries(talker.thread)
-            said = {one.message_id: one.content for one in entries}
-            if sum(map(len, said.values())) >= wanted and len(said) >= len(talker.expected):
-                return said
-            await anyio.sleep(0.02)
+
+    def is_whole(entries: list[TranscriptEntry]) -> bool:
+        return sum(len(one.content) for one in entries) >= wanted and len(entries) >= len(talker.expected)
+
+    entries = await until_read(lambda: bus.transcripts.entries(talker.thread), is_whole)
+    return {one.message_id: one.content for one in entries}
 
 
 async def kill_again_and_again(
@@ -152,9 +153,7 @@ async def kill_again_and_again(
             for talker in talkers:
                 await talker.talk(bus)
             found = {talker.thread: await until_filled(bus, talker) for talker in talkers}
-            with anyio.fail_after(PATIENCE_S):
-                while follower.told() != found:  # noqa: ASYNC110  what comes raises no event
-                    await anyio.sleep(0.02)
+            await until(lambda: follower.told() == found)
         tasks.cancel_scope.cancel()
     return found
 

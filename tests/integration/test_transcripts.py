@@ -1,6 +1,5 @@
 """Transcripts over a running broker: what an observer sends is read, followed, and gone with its session."""
 
-import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -18,9 +17,8 @@ from lifebus_supervisor.daemon.lifecycle import running
 from lifebus_transports.messages.signals import ObservedSignal
 from support.adapters.app_server_recordings import RECORDINGS, chunks_of, feed, notice, read_messages, turn
 from support.integration.observing import Observer, drain_signals, take_signals
-from support.patience import PATIENCE_S
 from support.running import connected, running_bus, settings_in, short_directory
-from support.transcripts.boxes import entry
+from support.transcripts.boxes import entry, until_read
 
 T, U = "t1", "u1"
 SAID = notice("item/completed", threadId=T, turnId=U, item={"type": "agentMessage", "id": "i1", "text": "said"})
@@ -34,12 +32,9 @@ def as_sent(observed: list[Observed]) -> list[ObservedSignal]:
     ]
 
 
-async def entries_of(bus: lifebus.Bus, session: str, is_there: Callable[[list[TranscriptEntry]], object]) -> list[Any]:
+async def entries_of(bus: lifebus.Bus, session: str, holds: Callable[[list[TranscriptEntry]], object]) -> list[Any]:
     """The entries of a session once they are as they should be."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not is_there(found := await bus.transcripts.entries(session)):  # noqa: ASYNC110  filled beside
-            await asyncio.sleep(0.005)
-    return found
+    return await until_read(lambda: bus.transcripts.entries(session), holds)
 
 
 async def test_a_recording_is_read_followed_and_the_same_after_a_restart() -> None:
@@ -119,7 +114,7 @@ async def signal_kept(daemon: Daemon, bus: lifebus.Bus, session: str) -> str:
 async def filled(daemon: Daemon, bus: lifebus.Bus, session: str) -> str:
     """Whether the item that the signal above told of is in the transcript once the filler has come by."""
     await signal_kept(daemon, bus, session)
-    await daemon.transcripts.filler.fill_all()
+    await daemon.transcripts.filler.fill("codex", session)
     names = [one.entry.message_id for one in await daemon.transcripts.store.read(session)]
     return "filled" if "late" in names else "no"
 

@@ -54,7 +54,7 @@ from lifebus_supervisor.supervision.composition import compose_supervisor
 from lifebus_supervisor.supervision.driving import drive
 from lifebus_supervisor.supervision.report import harness_statuses
 from lifebus_supervisor.supervision.supervisor import Supervisor
-from lifebus_supervisor.transcripts.composing import Transcripts, compose_transcripts
+from lifebus_supervisor.transcripts.composing import TranscriptParts, compose_transcripts
 from lifebus_transports.processes import Commands
 from lifebus_transports.zmq.receipts import ReceiptPublisher
 from lifebus_transports.zmq.requests import RequestCounters, RequestServer
@@ -82,7 +82,7 @@ class Core:
     inbox: Inbox
     runs: RunTable
     queue: JobTable
-    transcripts: Transcripts
+    transcripts: TranscriptParts
     snapshots: SnapshotVerbs
     retention: RetentionTask | None
     scrubber: Scrubber | None

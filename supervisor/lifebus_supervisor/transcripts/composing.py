@@ -23,7 +23,7 @@ _UNKEPT_BYTES: Final = 16 * _MIB
 
 
 @dataclass(frozen=True, kw_only=True)
-class Transcripts:
+class TranscriptParts:
     """The parts: the store that everybody asks, what fills it, what bounds it, and what sessions are."""
 
     store: TranscriptStore
@@ -37,7 +37,7 @@ class Transcripts:
         tasks.start_soon(self.quota.run)
 
 
-def compose_transcripts(settings: Settings, ledger: Ledger, signals: SignalLog, registry: Registry) -> Transcripts:
+def compose_transcripts(settings: Settings, ledger: Ledger, signals: SignalLog, registry: Registry) -> TranscriptParts:
     """Make the parts; `marks.load` has to be awaited before they are used."""
     keep = settings.transcripts.keep_mb * _MIB
     if not ledger.capabilities.durable:
@@ -51,7 +51,7 @@ def compose_transcripts(settings: Settings, ledger: Ledger, signals: SignalLog, 
         keeps=keep > 0,
         now_ms=lambda: time.time_ns() // 1_000_000,
     )
-    return Transcripts(
+    return TranscriptParts(
         store=store,
         filler=TranscriptFiller(store, signals),
         quota=TranscriptQuota(ledger.journal, store, keep),

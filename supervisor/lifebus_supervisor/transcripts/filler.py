@@ -18,7 +18,7 @@ from lifebus_supervisor.transcripts.rules.filling import filled
 from lifebus_supervisor.transcripts.rules.merging import entry_size
 from lifebus_supervisor.transcripts.session_marks import SessionKind
 from lifebus_supervisor.transcripts.state import TranscriptState
-from lifebus_supervisor.transcripts.store import ADAPTER, Changes, TranscriptStore
+from lifebus_supervisor.transcripts.store import ADAPTER, TranscriptChanges, TranscriptStore
 
 ROUND_S: Final = 0.1
 """Seconds between two rounds: text that comes in pieces is one change of its entry in each."""
@@ -117,15 +117,20 @@ class TranscriptFiller:
         """Take in the first signals, as many as one append has room for; return how many those are."""
         taken = len(signals)
 
-        def decide(state: TranscriptState) -> Changes:
+        def decide(state: TranscriptState) -> TranscriptChanges:
             nonlocal taken
+            known = state.filled.get(adapter_id)
+            if known is not None and known.epoch == self._signals.epoch and known.number >= signals[0].sequence:
+                # Somebody else has filled it meanwhile: what is taken in already is not taken in again.
+                taken = sum(one.sequence <= known.number for one in signals)
+                return TranscriptChanges()
             entries = filled(state, [one.signal for one in signals[:taken]], torn=torn)
             while taken > 1 and _size(entries) > _APPEND_BYTES:
                 taken //= 2
                 entries = filled(state, [one.signal for one in signals[:taken]], torn=torn)
             through = FilledThrough(self._signals.epoch, signals[taken - 1].sequence)
             beside = tuple(self.beside(adapter_id, thread, signals[:taken]))
-            return Changes(entries=entries, filled={**state.filled, adapter_id: through}, beside=beside)
+            return TranscriptChanges(entries=entries, filled={**state.filled, adapter_id: through}, beside=beside)
 
         await self._store.change(thread, decide)
         return taken

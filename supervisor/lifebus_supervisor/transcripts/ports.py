@@ -1,4 +1,4 @@
-"""What transcripts need from outside.  Pure."""
+"""What transcripts need from outside."""
 
 from typing import Protocol
 

@@ -51,7 +51,7 @@ _APPEND_BYTES: Final = 4 * 1_048_576
 _SLACK_BYTES: Final = 262_144
 
 
-class Changes(Struct, frozen=True, kw_only=True):
+class TranscriptChanges(Struct, frozen=True, kw_only=True):
     """What is to be recorded of a transcript in one append.
 
     `filled` is what is known of its filling afterwards, None where that does not change.  `beside` are records of other
@@ -101,11 +101,15 @@ class TranscriptStore:
         check_size(entry)
         await self._require(session_id)
 
-        def decide(state: TranscriptState) -> Changes:
+        def decide(state: TranscriptState) -> TranscriptChanges:
             known = state.get(entry.message_id)
             now = merged(None if known is None else known.entry, entry)
             check_size(now)
-            return Changes() if known is not None and known.entry == now else Changes(entries=(state.place(now),))
+            return (
+                TranscriptChanges()
+                if known is not None and known.entry == now
+                else TranscriptChanges(entries=(state.place(now),))
+            )
 
         async with self._loaded.use(session_id) as loaded:
             await self._change(loaded, decide(loaded.state))
@@ -113,7 +117,9 @@ class TranscriptStore:
         # Only a transcript of 16 MiB whose one new entry is the oldest could have dropped it at once.
         return entry if stored is None else stored.entry
 
-    async def change(self, session_id: str, decide: Callable[[TranscriptState], Changes]) -> Changes:
+    async def change(
+        self, session_id: str, decide: Callable[[TranscriptState], TranscriptChanges]
+    ) -> TranscriptChanges:
         """Record what is decided by how a transcript stands; return it once it is durable.
 
         Raises:
@@ -262,7 +268,7 @@ class TranscriptStore:
             system_owned=self.marks.kind_of(loaded.session_id) is SessionKind.SYSTEM,
         )
 
-    async def _change(self, loaded: LoadedTranscript, changes: Changes) -> None:
+    async def _change(self, loaded: LoadedTranscript, changes: TranscriptChanges) -> None:
         """Record changes, and their events with them; then drop what is too much."""
         session_id, state = loaded.session_id, loaded.state
         # Asked again behind the lock: the deletion may have come while somebody waited for it.

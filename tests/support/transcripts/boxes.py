@@ -1,9 +1,10 @@
 """A store of transcripts with its log of signals and its filler, over any journal."""
 
+import asyncio
 import json
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -16,6 +17,9 @@ from lifebus_supervisor.transcripts.filler import TranscriptFiller
 from lifebus_supervisor.transcripts.session_marks import SessionMarks
 from lifebus_supervisor.transcripts.store import TranscriptStore
 from support.adapters.app_server_recordings import read_messages
+from support.patience import PATIENCE_S
+
+T = TypeVar("T")
 
 MIB = 1_048_576
 ADAPTER = "codex"
@@ -104,6 +108,14 @@ async def transcript_box(*sessions: str, keeps: bool = True) -> AsyncGenerator[B
         yield await box_over(ledger.journal, *sessions, keeps=keeps)
     finally:
         await ledger.aclose()
+
+
+async def until_read(read: Callable[[], Awaitable[T]], holds: Callable[[T], object]) -> T:
+    """What is read once it is as it should be; transcripts are filled beside whoever asks."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not holds(found := await read()):  # noqa: ASYNC110  what is waited for raises no event
+            await asyncio.sleep(0.01)
+    return found
 
 
 def entry(message_id: str = "m1", **changes: Any) -> TranscriptEntry:
