@@ -92,7 +92,7 @@ class TranscriptTargets(Protocol):
         """
         ...
 
-    async def upsert(self, session_id: str, entry: TranscriptEntry) -> None:
+    async def upsert(self, session_id: str, entry: TranscriptEntry) -> object:
         """Write an entry, and return once it is durable.
 
         Raises:

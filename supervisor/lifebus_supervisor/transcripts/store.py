@@ -167,6 +167,19 @@ class TranscriptStore:
         async with self._loaded.use(session_id) as loaded:
             return list(loaded.state)
 
+    async def entry(self, session_id: str, message_id: str) -> TranscriptEntry | None:
+        """Return an entry as it is now, None where there is none.
+
+        Raises:
+            StateConflict: ``session_deleted``.
+            LifebusError: the journal cannot be read.
+        """
+        if self.marks.kind_of(session_id) is SessionKind.DELETED:
+            raise session_deleted(session_id)
+        async with self._loaded.use(session_id) as loaded:
+            stored = loaded.state.get(message_id)
+        return None if stored is None else stored.entry
+
     async def filled(self, session_id: str) -> Filled:
         """Return up to where a transcript is filled.
 

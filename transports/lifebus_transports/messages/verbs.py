@@ -25,9 +25,6 @@ from lifebus_transports.messages.consumers import (
     ResetConsumer,
 )
 from lifebus_transports.messages.emissions import Emit, EmitAnswer, Negotiate
-from lifebus_transports.messages.flow_verbs import FLOW_VERBS
-from lifebus_transports.messages.inbox_verbs import INBOX_VERBS
-from lifebus_transports.messages.job_verbs import JOB_VERBS
 from lifebus_transports.messages.ledger import Prune, PruneAnswer, Verify, VerifyAnswer
 from lifebus_transports.messages.reads import Backfill, BackfillPage, Marker, SessionsQuery
 from lifebus_transports.messages.signals import (
@@ -41,8 +38,11 @@ from lifebus_transports.messages.signals import (
 from lifebus_transports.messages.snapshots import Revise, ReviseAnswer, Save, SaveAnswer
 from lifebus_transports.messages.state import StatePage, StateQuery
 from lifebus_transports.messages.status import BrokerStatus
+from lifebus_transports.messages.tables.flow_verbs import FLOW_VERBS
+from lifebus_transports.messages.tables.inbox_verbs import INBOX_VERBS
+from lifebus_transports.messages.tables.job_verbs import JOB_VERBS
+from lifebus_transports.messages.tables.transcript_verbs import TRANSCRIPT_VERBS
 from lifebus_transports.messages.ticks import Tick, TickAnswer
-from lifebus_transports.messages.transcript_verbs import TRANSCRIPT_VERBS
 from lifebus_transports.messages.verb_types import (
     CONSUMERS,
     OBSERVATIONS,

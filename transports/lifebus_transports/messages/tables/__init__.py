@@ -1,0 +1,1 @@
+"""The table of verbs by families; `verbs.VERBS` has them all.  Pure."""
