@@ -322,6 +322,16 @@ _SETTINGS: Final[_Codes] = {
 }
 """Configuration and installation."""
 
+_EXTENSIONS: Final[_Codes] = {
+    "unknown_extension": ErrorCode(_INVALID, "no root holds an extension of this name"),
+    "unsafe_extension": ErrorCode(_INVALID, "an extension's folder is another user's, holds a link, or is too large"),
+    "extension_changed": ErrorCode(_CONFLICT, "an extension's files are not those that were named"),
+    "tools_closed": ErrorCode(_INVALID, "the handler has settled, and its tools are closed"),
+    "tool_unavailable": ErrorCode(_UNSUPPORTED, "this broker has no such tool"),
+    "undeclared_capability": ErrorCode(_UNSUPPORTED, "the extension's manifest does not declare what it asks for"),
+}
+"""Extensions (docs/extensions.md)."""
+
 GROUPS: Final[dict[str, _Codes]] = {
     "Messages and documents": _MESSAGES,
     "Recording": _BROKER,
@@ -337,6 +347,7 @@ GROUPS: Final[dict[str, _Codes]] = {
     "Flows": _FLOWS,
     "The queue": _QUEUE,
     "Transcripts": _TRANSCRIPTS,
+    "Extensions": _EXTENSIONS,
     "Settings and installation": _SETTINGS,
 }
 """The table by subject, in the order of the documentation."""

@@ -23,6 +23,7 @@ import anyio.to_thread
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from lifebus._internal.blocking_checkpoints import BlockingCheckpoints
+from lifebus._internal.blocking_extensions import BlockingExtensions
 from lifebus._internal.blocking_flows import BlockingFlows
 from lifebus._internal.blocking_inbox import BlockingInbox
 from lifebus._internal.blocking_jobs import BlockingJobs
@@ -59,6 +60,7 @@ __all__ = [
     "BlockingBus",
     "BlockingCheckpoints",
     "BlockingDeliveries",
+    "BlockingExtensions",
     "BlockingFlows",
     "BlockingInbox",
     "BlockingSignals",
@@ -184,6 +186,7 @@ class BlockingBus:
     def __init__(self, portal: BlockingPortal, bus: Bus) -> None:
         self.inbox = BlockingInbox(portal, bus.inbox)
         self.jobs = BlockingJobs(portal, bus.jobs)
+        self.extensions = BlockingExtensions(portal, bus.extensions)
         self.flows = BlockingFlows(portal, bus.flows)
         self.checkpoints = BlockingCheckpoints(portal, bus.checkpoints)
         self.transcripts = BlockingTranscripts(portal, bus.transcripts)

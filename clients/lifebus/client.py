@@ -20,6 +20,7 @@ from lifebus._internal.worker import Handler, serve
 from lifebus.checkpoints.reporting import Checkpoints
 from lifebus.consumer import Deliveries, consume, consume_request
 from lifebus.consumer_admin import ConsumerAdmin
+from lifebus.extension_admin import ExtensionAdmin
 from lifebus.flows.runs import Flows
 from lifebus.inbox import QuestionInbox
 from lifebus.jobs import Jobs
@@ -91,7 +92,7 @@ class Bus:
 
     `cursors` administers named consumers, `ledger` the ledger; `saves` takes snapshots and resumes from them; `inbox`
     has the questions to people, `flows` begins runs of flows and steers them, `jobs` queues jobs; `checkpoints` keeps
-    those of clients, `transcripts` has what was said in sessions.
+    those of clients, `transcripts` has what was said in sessions; `extensions` lists, reloads and trusts extensions.
     """
 
     def __init__(self, connection: Connection, client_id: str, timeout: float) -> None:
@@ -100,6 +101,7 @@ class Bus:
         self.cursors = ConsumerAdmin(connection, timeout)
         self.inbox = QuestionInbox(connection, timeout)
         self.jobs = Jobs(connection, timeout)
+        self.extensions = ExtensionAdmin(connection, timeout)
         self.ledger = LedgerAdmin(connection, timeout)
         self.saves = Snapshots(connection, timeout)
         self.checkpoints = Checkpoints(self)

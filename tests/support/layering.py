@@ -56,7 +56,7 @@ RULES: dict[str, Rule] = {
     "lifebus_transports.shims": _rule(),
     "lifebus_supervisor": _rule(
         "lifebus_contract lifebus_broker lifebus_adapters lifebus_transports",
-        "anyio msgpack msgspec structlog platformdirs watchfiles genai_prices",
+        "anyio msgpack msgspec packaging structlog platformdirs watchfiles genai_prices",
     ),
     "lifebus_supervisor.api": _rule(
         "lifebus_contract lifebus_broker lifebus_adapters lifebus_transports", "anyio msgspec structlog"

@@ -22,6 +22,7 @@ from lifebus_supervisor.configuration.settings import (
 )
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_supervisor.daemon.lifecycle import running
+from lifebus_supervisor.extensions.settings import ExtensionSettings
 from support.patience import PATIENCE_S
 
 T = TypeVar("T")
@@ -43,6 +44,7 @@ def settings_in(
     backend: str = "sqlite",
     signals: SignalSettings | None = None,
     retention: RetentionSettings | None = None,
+    extensions: ExtensionSettings | None = None,
     **limits: int,
 ) -> Settings:
     """Settings of a broker that does nothing by itself: no ticks, and no look at anybody's telemetry."""
@@ -56,6 +58,7 @@ def settings_in(
         scrub=ScrubSettings(every_h=0),
         ticks=TickSettings(enabled=False),
         telemetry=TelemetrySettings(enabled=False),
+        extensions=extensions or ExtensionSettings(roots=()),
     )
 
 
@@ -66,11 +69,14 @@ async def running_bus(
     directory: Path | None = None,
     signals: SignalSettings | None = None,
     retention: RetentionSettings | None = None,
+    extensions: ExtensionSettings | None = None,
     **limits: int,
 ) -> AsyncIterator[Daemon]:
     """A broker in this process with all its doors open, in a directory of its own unless one is given."""
     with short_directory() if directory is None else nullcontext(directory) as home:
-        settings = settings_in(home, backend=backend, signals=signals, retention=retention, **limits)
+        settings = settings_in(
+            home, backend=backend, signals=signals, retention=retention, extensions=extensions, **limits
+        )
         async with running(settings) as daemon:
             yield daemon
 

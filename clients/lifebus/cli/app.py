@@ -33,6 +33,11 @@ COMMANDS: Final = {
     "transcript": (_READ, "read.transcript:app", "Show and export what was said in sessions."),
     "sessions": (_READ, "read.status:sessions", "List the sessions in the ledger."),
     "receipts": (_READ, "read.receipts:app", "Read, export and verify the ledger."),
+    "extensions": (
+        _ADMIN,
+        "admin.extensions:app",
+        "Extensions of the broker: list, reload, trust, audit, begin one.",
+    ),
     "ledger": (_ADMIN, "admin.ledger:app", "The ledger file: show, check, prune, back up, restore, export, import."),
     "snapshots": (_READ, "admin.snapshots:app", "List, show and verify what was saved."),
     "clients": (_READ, "bus.clients:app", "List clients and named consumers; lag, reset, evict, dead letters."),

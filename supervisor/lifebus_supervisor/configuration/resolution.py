@@ -35,6 +35,7 @@ from lifebus_supervisor.configuration.settings import (
     TranscriptSettings,
 )
 from lifebus_supervisor.configuration.tables import faults_of
+from lifebus_supervisor.extensions.settings import AUTO, ExtensionSettings
 from lifebus_supervisor.renewal.profile import RenewalSettings
 from lifebus_supervisor.runtime.inbox.settings import ChannelSettings, InboxSettings
 from lifebus_transports.directories import default_config_path, default_runtime_dir, default_state_dir
@@ -53,6 +54,7 @@ _SECTIONS: Final[dict[str, type[Struct]]] = {
     "backup": BackupSettings,
     "inbox": InboxSettings,
     "queue": QueueSettings,
+    "extensions": ExtensionSettings,
     "signals": SignalSettings,
     "silence": SilenceSettings,
     "telemetry": TelemetrySettings,
@@ -67,6 +69,16 @@ LISTS: Final[dict[str, type[Struct]]] = {
 # Functions and no values, because these defaults depend on the environment.
 _DIRECTORIES: Final = {"runtime_dir": default_runtime_dir, "state_dir": default_state_dir}
 # Variables of ours that are no settings: hooks, adapters and the command line read them.
+_PATH_LISTS: Final = frozenset(
+    {"manifests", "extensions.roots", "extensions.package_roots", "extensions.configured_roots"}
+)
+_LISTS_IN_VARIABLES: Final = _PATH_LISTS | {"extensions.environment"}
+# Names that the specification of extensions gives; ours win over them.
+_ALIASES: Final = {
+    "AGENT_EXTENSION_PACKAGE_ROOTS": "extensions.package_roots",
+    "AGENT_EXTENSION_CONFIGURED_ROOTS": "extensions.configured_roots",
+    "AGENT_EXTENSION_TRUST_MODE": "extensions.trust_mode",
+}
 _OTHER_VARIABLES: Final = frozenset(
     {"LIFEBUS_CLIENT_ID", "LIFEBUS_CONFIG", "LIFEBUS_DATA_DIR", "LIFEBUS_HOST_ADAPTER", *OVERRIDES}
 )
@@ -151,11 +163,23 @@ def _from_environment(environ: Mapping[str, str], problems: list[str]) -> Iterat
         if not name.startswith("LIFEBUS_") or not text or name in _OTHER_VARIABLES:
             continue
         if key := known.get(name):
-            value = tuple(text.split(os.pathsep)) if key == "manifests" else text
-            yield Origin(key=key, value=value, source="environment", where=name)
+            yield Origin(key=key, value=_in_variable(key, text), source="environment", where=name)
         # Only near misses: other programs may have variables that begin in the same way.
         elif near := difflib.get_close_matches(name, known, n=1, cutoff=0.8):
             problems.append(f"environment: unknown variable {name}; did you mean {near[0]}?")
+
+    for name, key in _ALIASES.items():
+        if (given := environ.get(name)) and not environ.get(variable_of(key)):
+            yield Origin(key=key, value=_in_variable(key, given), source="environment", where=name)
+
+
+def _in_variable(key: str, text: str) -> str | tuple[str, ...]:
+    """Return the value that a variable's text stands for: of a list the parts that are not blank."""
+    if key == "manifests":
+        return tuple(text.split(os.pathsep))
+    if key in _LISTS_IN_VARIABLES:
+        return tuple(part.strip() for part in text.split(os.pathsep) if part.strip())
+    return text
 
 
 def _from_file(path: Path | None, problems: list[str]) -> Iterator[Origin]:
@@ -241,8 +265,8 @@ def _paths_in(key: str, value: Any) -> tuple[Path, ...]:
         return () if value == "auto" else (Path(value),)
     if key == "backup.folder":
         return () if value == NO_FOLDER else (Path(value),)
-    if key == "manifests":
-        return tuple(Path(path) for path in value)
+    if key in _PATH_LISTS:
+        return tuple(Path(path) for path in value if path != AUTO)
     return (Path(value),) if key in _DIRECTORIES else ()
 
 

@@ -13,6 +13,7 @@ from lifebus_contract import CapabilityRequest, LifecycleEvent
 from lifebus_contract.fields import Identifier
 from lifebus_contract.vocabulary import UNSERVABLE
 from lifebus_supervisor.configuration.queue_settings import QueueSettings
+from lifebus_supervisor.extensions.settings import ExtensionSettings
 from lifebus_supervisor.renewal.profile import RenewalSettings
 from lifebus_supervisor.runtime.inbox.settings import InboxSettings
 
@@ -192,6 +193,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     scrub: ScrubSettings = ScrubSettings()
     backup: BackupSettings = BackupSettings()
     inbox: InboxSettings = InboxSettings()
+    extensions: ExtensionSettings = ExtensionSettings()
     signals: SignalSettings = SignalSettings()
     queue: QueueSettings = QueueSettings()
     silence: SilenceSettings = SilenceSettings()

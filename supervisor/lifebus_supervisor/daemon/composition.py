@@ -23,6 +23,7 @@ from lifebus_supervisor.api.api import Api
 from lifebus_supervisor.api.consumers import Consumers
 from lifebus_supervisor.api.dispatches import Dispatches
 from lifebus_supervisor.api.emissions import EmissionVerbs
+from lifebus_supervisor.api.extensions import ExtensionVerbs
 from lifebus_supervisor.api.flows import FlowVerbs
 from lifebus_supervisor.api.inbox import InboxVerbs
 from lifebus_supervisor.api.jobs import JobVerbs
@@ -38,6 +39,9 @@ from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.corrections.corrector import Corrector
 from lifebus_supervisor.daemon.halt import Halt
 from lifebus_supervisor.daemon.sockets import ZmqSockets
+from lifebus_supervisor.extensions.composing import compose_extensions
+from lifebus_supervisor.extensions.extensions import Extensions
+from lifebus_supervisor.extensions.passes import Reach
 from lifebus_supervisor.hook_intake.calls import HookCalls
 from lifebus_supervisor.hook_intake.intake import HookIntake
 from lifebus_supervisor.jobs.backups import BackupTask, compose_backups
@@ -80,6 +84,7 @@ class Core:
     observations: ObservationVerbs
     consumers: Consumers
     inbox: Inbox
+    extensions: Extensions
     runs: RunTable
     queue: JobTable
     transcripts: TranscriptParts
@@ -137,6 +142,7 @@ def compose_core(
         observations=ObservationVerbs(signals, AppServerIntake(bus, supervisor, recorder), registry, transcripts.store),
         consumers=consumers,
         inbox=inbox,
+        extensions=_compose_extensions(settings, bus, signals, queue, tasks),
         runs=runs,
         queue=queue,
         transcripts=transcripts,
@@ -150,6 +156,22 @@ def compose_core(
             HookCalls(bus, ADAPTERS, hook_budget_s, supervision=supervisor, on_lost=corrector.on_lost), settings
         ),
     )
+
+
+def _compose_extensions(
+    settings: Settings, bus: EventBus, signals: SignalLog, queue: JobTable, tasks: TaskGroup
+) -> Extensions:
+    """Make the extensions; what they may reach beside the queue is put in where it is made."""
+    extensions = compose_extensions(
+        settings.extensions,
+        settings.runtime_dir,
+        journal=bus.ledger.journal,
+        fanout=bus.fanout,
+        signals=signals,
+        tasks=tasks,
+    )
+    extensions.around = Reach(jobs=queue)
+    return extensions
 
 
 def _compose_bus(settings: Settings, registry: Registry, ledger: Ledger, fanout: Fanout, tasks: TaskGroup) -> EventBus:
@@ -204,6 +226,7 @@ def _compose_api(core: Core, receipts: ReceiptPublisher, count: Callable[[], Map
         core.observations.handlers(),
         core.consumers.handlers(),
         InboxVerbs(core.inbox).handlers(),
+        ExtensionVerbs(core.extensions).handlers(),
         core.snapshots.handlers(),
         FlowVerbs(core.runs, core.settings.state_dir).handlers(),
         JobVerbs(core.queue).handlers(),

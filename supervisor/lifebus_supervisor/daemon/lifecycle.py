@@ -121,6 +121,7 @@ async def _start(daemon: Daemon) -> None:
     await start_inbox(settings.inbox, settings.state_dir, daemon.inbox, Commands(tasks).run_once, tasks)
     await start_runs(daemon.runs, tasks)
     start_queue(daemon.queue, tasks)
+    await daemon.extensions.start(tasks)
     tasks.start_soon(daemon.corrector.run)
     tasks.start_soon(publish_beacons, daemon)
     tasks.start_soon(sweep_leases, daemon)

@@ -67,6 +67,7 @@ async def test_every_verb_of_the_table_passes_through_an_adaptor_in_this_process
         await ask_people(bus)
         await do_jobs(bus)
         await keep(bus, daemon)
+        await administer_extensions(bus)
         await run_flows(bus, tmp_path)
         await keep_transcripts(bus)
     assert bus.called == set(VERBS)
@@ -107,6 +108,22 @@ async def consume(bus: InProcess) -> None:
     assert await bus.call("letters", name) == {"letters": [], "complete": True}
     assert (await bus.call("reset", {**name, "after": 0}))["position"] == 0
     assert await bus.call("evict", name) == {}
+
+
+async def administer_extensions(bus: InProcess) -> None:
+    assert (await bus.call("extensions_list"))["snapshotVersion"] == "bootstrap"
+    reloaded = await bus.call("extensions_reload", {})
+    assert (reloaded["status"], reloaded["modules"]) == ("ok", [])
+    with pytest.raises(LifebusError) as refused:
+        await bus.call("extensions_trust", {"name": "nobody"})
+    assert refused.value.code == "unknown_extension"
+    denied = {"actor": {"role": "member", "id": "eve", "origin": {"ip": "10.0.0.1"}}, "why": "insufficient_role"}
+    assert await bus.call("extensions_denied", denied) == {}
+    records = (await bus.call("extensions_audit", {}))["records"]
+    assert [(one["result"], one["actorRole"], one["errorSummary"]) for one in records] == [
+        ("success", "operator", None),
+        ("forbidden", "member", "insufficient_role"),
+    ]
 
 
 async def serve(bus: InProcess, daemon: Daemon) -> None:
@@ -236,6 +253,9 @@ async def test_a_peer_that_is_no_operator_may_not_change_what_is_kept_for_everyb
             "flow_logs": {"run_id": "r", "step_id": "s"},
             "flow_events": {"run_id": "r"},
             "flow_compact": {"run_id": "r", "step_id": "s"},
+            "extensions_reload": {},
+            "extensions_trust": {"name": "x"},
+            "extensions_denied": {"actor": {"role": "x"}, "why": "x"},
             "flow_claim": {"run_id": "r", "owner": "x"},
             "flow_record": {"run_id": "r", "owner": "x", "after_number": 0},
         }

@@ -72,6 +72,9 @@ JOB_WAITS: Final = CallPool("job waits", 1024)
 TRANSCRIPTS: Final = CallPool("transcripts", 256)
 """Each waits for the disk alone."""
 
+EXTENSIONS: Final = CallPool("extensions", 16)
+"""Few, because a second reload is refused while one is under way."""
+
 PRUNES: Final = CallPool("prunes", 1)
 """One, because a second one would drop what the first is still reading."""
 

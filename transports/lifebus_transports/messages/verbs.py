@@ -38,6 +38,7 @@ from lifebus_transports.messages.signals import (
 from lifebus_transports.messages.snapshots import Revise, ReviseAnswer, Save, SaveAnswer
 from lifebus_transports.messages.state import StatePage, StateQuery
 from lifebus_transports.messages.status import BrokerStatus
+from lifebus_transports.messages.tables.extension_verbs import EXTENSION_VERBS
 from lifebus_transports.messages.tables.flow_verbs import FLOW_VERBS
 from lifebus_transports.messages.tables.inbox_verbs import INBOX_VERBS
 from lifebus_transports.messages.tables.job_verbs import JOB_VERBS
@@ -265,6 +266,7 @@ _TABLE: Final = (
         timeout_factor=100,  # what is dropped is read before
     ),
     *INBOX_VERBS,
+    *EXTENSION_VERBS,
     *FLOW_VERBS,
     *JOB_VERBS,
     *TRANSCRIPT_VERBS,

@@ -42,10 +42,19 @@ class ChildProcess:
 
     `ending` is set when it has ended (then `exited` is set, too) or is to be ended; `outputs_closed` when both of its
     outputs are closed.  `on_output` gets what it writes to stdout; `errors` keeps the end of what it writes to stderr,
-    which goes where the caller's goes if `keep_errors` is false.
+    which goes where the caller's goes if `keep_errors` is false.  `on_errors` gets it, too.  The descriptors of
+    `handing_on` are open in the child, under the same numbers.
     """
 
-    def __init__(self, spec: CommandSpec, on_output: Callable[[bytes], None], *, keep_errors: bool = True) -> None:
+    def __init__(
+        self,
+        spec: CommandSpec,
+        on_output: Callable[[bytes], None],
+        *,
+        keep_errors: bool = True,
+        on_errors: Callable[[bytes], None] | None = None,
+        handing_on: tuple[int, ...] = (),
+    ) -> None:
         """Start the child.
 
         Raises:
@@ -55,7 +64,7 @@ class ChildProcess:
         self.ending, self.exited, self.outputs_closed = anyio.Event(), anyio.Event(), anyio.Event()
         self.errors = StderrTail()
         self._loop = asyncio.get_running_loop()
-        self._on_output = on_output
+        self._on_output, self._on_errors = on_output, on_errors
         self._unsent = memoryview(b"")
         self._last = False
         self._closed = False
@@ -72,6 +81,7 @@ class ChildProcess:
                 cwd=spec.cwd,
                 env=self._environment,
                 start_new_session=True,
+                pass_fds=handing_on,
             )
         except (OSError, ValueError):
             os.close(self._stdin)
@@ -83,7 +93,7 @@ class ChildProcess:
     def _open(self) -> None:
         self._outputs = {cast("IO[bytes]", self._process.stdout).fileno(): self._on_output}
         if self._process.stderr is not None:
-            self._outputs[self._process.stderr.fileno()] = self.errors.add
+            self._outputs[self._process.stderr.fileno()] = self._take_errors
         self._listening = set(self._outputs)
         # Our ends must never block the event loop; the child's ends stay as they are.
         for descriptor in (*self._outputs, self._stdin):
@@ -158,6 +168,11 @@ class ChildProcess:
             if not self._closed:
                 self.drain()
                 self._close()
+
+    def _take_errors(self, data: bytes) -> None:
+        self.errors.add(data)
+        if self._on_errors is not None:
+            self._on_errors(data)
 
     def _signal(self, number: signal.Signals) -> None:
         # Once reaped, the number may belong to a stranger's process.

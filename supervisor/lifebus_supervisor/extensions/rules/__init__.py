@@ -1,0 +1,1 @@
+"""What is decided about extensions: found, read, judged, put in order; pure."""

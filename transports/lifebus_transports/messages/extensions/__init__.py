@@ -1,0 +1,1 @@
+"""Extensions: the bodies of their verbs, and what passes between the broker and the program that runs them."""
