@@ -66,8 +66,28 @@ def test_a_good_end_has_its_session_and_all_tokens_once(adapter_id: str) -> None
         model=expected.model,
         calls=expected.calls,
         tokens=TokenUse(input_tokens=2_700, output_tokens=24, cache_read_tokens=expected.cached),
+        is_session_sum=adapter_id == "codex",
         cost_micros=expected.cost_micros,
     )
+
+
+def test_a_prompt_in_a_session_that_goes_on_costs_its_own_part() -> None:
+    out, err = recorded("claude", "resumed")
+    # By eye: the fourth run in its session, one call; all four together cost $ 0.78.
+    report = mode("claude").read(out, err)
+    assert report.tokens == TokenUse(input_tokens=12_954, output_tokens=12, cache_read_tokens=6_477)
+    assert report.cost_micros == 27_443
+
+
+@pytest.mark.parametrize(("case", "micros"), [("resumed", None), ("ok", 6_150)])
+def test_a_sum_that_may_be_that_of_a_whole_session_is_no_cost(case: str, micros: int | None) -> None:
+    """As a version writes it that says the sums of the session alone."""
+    out, err = recorded("claude", case)
+    *lines, last = out.splitlines()
+    result = json.loads(last)
+    del result["model_usage_since_last_result"]
+    found = mode("claude").read(b"\n".join([*lines, json.dumps(result).encode()]), err)
+    assert found.cost_micros == micros
 
 
 @pytest.mark.parametrize("adapter_id", REFUSED)

@@ -2,6 +2,9 @@
 
 One answer of the model comes as several lines, each with its usage: they count once, by the answer's id.  Input tokens
 leave out those from and for the cache.  A run that was killed has no result, and its answers so far count.
+
+Of a session that goes on, `usage` and `model_usage_since_last_result` are those of this run alone; `modelUsage` and
+`total_cost_usd` are sums of the whole session.
 """
 
 from collections.abc import Iterable, Mapping
@@ -44,8 +47,34 @@ def _read(stdout: bytes, _stderr: bytes) -> OneShotReport:
         model=model,
         calls=len(usages),
         tokens=tokens,
-        cost_micros=micros(result.get("total_cost_usd")),
+        cost_micros=_cost(result),
     )
+
+
+def _cost(result: Mapping[str, Any]) -> int | None:
+    """Return what this run alone has cost, None where that is not said."""
+    if "model_usage_since_last_result" in result:
+        return _cost_of_models(part(result, "model_usage_since_last_result"))
+    # Another version: its sums are those of this run where they have no tokens of another one.
+    own, whole = part(result, "usage"), part(result, "modelUsage")
+    is_own = _sum([own]) == _tokens_of_models(whole)
+    return micros(result.get("total_cost_usd")) if is_own else None
+
+
+def _cost_of_models(usages: Mapping[str, Any]) -> int | None:
+    costs = [micros(part(usages, model).get("costUSD")) for model in usages]
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) if len(known) == len(costs) else None
+
+
+def _tokens_of_models(usages: Mapping[str, Any]) -> TokenUse:
+    names = {
+        "inputTokens": "input_tokens",
+        "outputTokens": "output_tokens",
+        "cacheReadInputTokens": "cache_read_input_tokens",
+        "cacheCreationInputTokens": "cache_creation_input_tokens",
+    }
+    return _sum({names[key]: value for key, value in part(usages, model).items() if key in names} for model in usages)
 
 
 def _sum(usages: Iterable[Mapping[str, Any]]) -> TokenUse:

@@ -1,6 +1,7 @@
-"""`codex exec --json`, as measured with 0.169.0: one object a line; the usage of the turn comes with its end.  Pure.
+"""`codex exec --json`, as measured with 0.169.0: one object a line; the usage comes with the end of the turn.  Pure.
 
-Input tokens include those from the cache.  Which model answered, and how often it was asked, is not said.
+Of a session that goes on it is that of the whole session.  Input tokens include those from the cache.  Which model
+answered, and how often it was asked, is not said.
 """
 
 from typing import Final
@@ -38,7 +39,7 @@ def _read(stdout: bytes, _stderr: bytes) -> OneShotReport:
                 failed, reason = True, message(part(record, "error").get("message"))
             case _:  # items of the turn
                 continue
-    return OneShotReport(session_id=session, failed=failed, message=reason, tokens=tokens)
+    return OneShotReport(session_id=session, failed=failed, message=reason, tokens=tokens, is_session_sum=True)
 
 
 ONE_SHOT: Final = OneShot(

@@ -30,7 +30,8 @@ class OneShotReport(Struct, frozen=True, kw_only=True):
     """What a harness says of one prompt; what it does not say is None, or empty.
 
     `failed` goes before an exit code of 0; `message` is its reason.  `calls` counts requests to the model.
-    `cost_micros` is the harness's own estimate in millionths of a US dollar.
+    `cost_micros` is the harness's own estimate in millionths of a US dollar, of this prompt alone.  Where
+    `is_session_sum` is set, `tokens` are those of the whole session, what came before this prompt included.
     """
 
     session_id: str | None = None
@@ -39,6 +40,7 @@ class OneShotReport(Struct, frozen=True, kw_only=True):
     model: str | None = None
     calls: int | None = None
     tokens: TokenUse | None = None
+    is_session_sum: bool = False
     cost_micros: int | None = None
 
 

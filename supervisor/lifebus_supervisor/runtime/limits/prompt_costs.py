@@ -12,7 +12,7 @@ from msgspec import structs
 
 from lifebus_adapters import ADAPTERS
 from lifebus_adapters.shared.model_calls import CallFiles, ModelCall
-from lifebus_adapters.shared.one_shot import OneShotReport
+from lifebus_adapters.shared.one_shot import OneShotReport, TokenUse
 from lifebus_adapters.shared.telemetry import Surroundings
 from lifebus_contract import InvalidRequest
 from lifebus_contract.runs import CostRecord
@@ -44,28 +44,31 @@ async def costs_of_prompt(  # noqa: PLR0917  all that names the try and its sess
     those of a session that it goes on from.
     """
     adapter_id, session_id = session
-    calls = await anyio.to_thread.run_sync(partial(find_calls, adapter_id, session_id, environment, since_ms))
-    records = _newest([_record_of(call, run_id, step_id, adapter_id) for call in calls])
-    said = _record_of_report(
-        report, run_id, step_id, f"{REPORT}{adapter_id}:{session_id or f'{step_id}#{number}'}"[:256]
+    calls = await anyio.to_thread.run_sync(partial(find_calls, adapter_id, session_id, environment))
+    earlier, records = (
+        _newest([_record_of(call, run_id, step_id, adapter_id) for call in calls if call.is_before(since_ms) is before])
+        for before in (True, False)
     )
+    # By the try and not by the session: several tries may go on with one, and each has its own part of it.
+    key = f"{REPORT}{adapter_id}:{step_id}#{number}"
+    said = _record_of_report(_own_part(report, earlier), run_id, step_id, key[:256])
     if said is not None and sum(map(_tokens, records)) < _tokens(said):
         records = [said]  # the files do not show all that the harness has counted
     priced = await all_priced(records, since_ms)
     if said is not None and said.cost_micros is not None and any(one.cost_micros is None for one in priced):
         return (said,)  # its own estimate is better than none
-    return _bounded(priced, f"{REPORT}{adapter_id}:{session_id}")
+    return _bounded(priced, key)
 
 
-def find_calls(adapter_id: str, session_id: str, environment: Mapping[str, str], since_ms: int) -> list[ModelCall]:
-    """Return the calls of a session since a time, as often as they are logged, by its harness's files; blocks."""
+def find_calls(adapter_id: str, session_id: str, environment: Mapping[str, str]) -> list[ModelCall]:
+    """Return the calls of a session, as often as they are logged, by its harness's files; blocks."""
     harness = ADAPTERS.get(adapter_id)
     files = None if harness is None else harness.call_files
     if files is None or not session_id or "/" in session_id:
         return []
     calls: list[ModelCall] = []
     for path in _paths(files, session_id, environment):
-        calls += [call for call in _read(files, path) if not call.is_before(since_ms)]
+        calls += _read(files, path)
     return calls
 
 
@@ -106,6 +109,16 @@ def _record_of(call: ModelCall, run_id: str, step_id: str, adapter_id: str) -> C
         cache_read_tokens=call.cache_read_tokens,
         cache_write_tokens=call.cache_write_tokens,
     )
+
+
+def _own_part(report: OneShotReport, earlier: Sequence[CostRecord]) -> OneShotReport:
+    """Return a report without the tokens of the calls that were made before its prompt, where those are in its sums."""
+    tokens = report.tokens
+    if tokens is None or not report.is_session_sum:
+        return report
+    names = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+    own = {name: max(0, getattr(tokens, name) - sum(getattr(one, name) for one in earlier)) for name in names}
+    return structs.replace(report, tokens=TokenUse(**own))
 
 
 def _record_of_report(report: OneShotReport, run_id: str, step_id: str, key: str) -> CostRecord | None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lifebus_adapters import ADAPTERS
 from lifebus_adapters.claude.model_calls import TranscriptCalls
 from lifebus_adapters.shared.one_shot import OneShotReport, TokenUse
 from lifebus_contract.runs import CostRecord, CostSummary
@@ -103,8 +104,57 @@ async def test_without_files_the_sum_counts_that_the_harness_says(tmp_path: Path
     said = OneShotReport(model="x", calls=3, tokens=TokenUse(input_tokens=50, output_tokens=5), cost_micros=70)
     for _ in range(2):
         (one,) = await costs("gemini", "s1", tmp_path, said)
-        assert (one.calls, one.input_tokens, one.cost_micros, one.key) == (3, 50, 70, "report:gemini:s1")
+        assert (one.calls, one.input_tokens, one.cost_micros, one.key) == (3, 50, 70, "report:gemini:a#1")
     assert await costs("gemini", "s1", tmp_path) == ()
+
+
+@pytest.mark.parametrize("kept", [None, 3])
+async def test_tries_that_share_a_session_count_each_for_its_own_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: int | None
+) -> None:
+    tries = [("a", 1), ("a", 2), ("b", 1)]
+    environment = {"HOME": str(tmp_path)}
+    records: list[CostRecord] = []
+    if kept is None:
+        said = OneShotReport(calls=2, tokens=TokenUse(input_tokens=50, output_tokens=5), cost_micros=70)
+        for step, number in tries:
+            records += await costs_of_prompt("run_1", step, number, BEFORE_MS, ("gemini", "s1"), said, environment)
+        found = summary(tuple(records))
+        assert (found.calls, found.input_tokens, found.cost_micros) == (6, 150, 210)
+        assert {step: one.input_tokens for step, one in found.by_step.items()} == {"a": 100, "b": 50}
+        return
+    monkeypatch.setattr(prompt_costs, "MAX_CALLS", kept)
+    project = tmp_path / ".claude/projects/p"
+    project.mkdir(parents=True)
+    for place, (step, number) in enumerate(tries):
+        at = f"2026-11-21T21:0{place}:00Z"
+        with (project / "s1.jsonl").open("a") as file:
+            file.writelines(answer(f"m{place}.{n}", None, 1, at) + "\n" for n in range(10))
+        since_ms = 1_795_294_800_000 + place * 60_000
+        records += await costs_of_prompt("run_1", step, number, since_ms, ("claude", "s1"), NOTHING, environment)
+    found = summary(tuple(records))
+    assert (found.calls, found.output_tokens) == (30, 30)
+
+
+async def test_of_the_sum_of_a_session_that_goes_on_the_part_of_the_try_counts(tmp_path: Path) -> None:
+    """Three runs of `codex exec` in one session: the last one made one call, and says what all have used."""
+    day = tmp_path / ".codex/sessions/2026/11/21"
+    shutil.copytree(CAPTURES / "codex/exec_three_turns_auto_compaction/sessions", day)
+    mode = ADAPTERS["codex"].one_shot
+    assert mode is not None
+    said = mode.read((CAPTURES.parent / "one_shot/codex.resumed.out").read_bytes(), b"")
+    assert said.tokens is not None
+    assert said.tokens.input_tokens == 59_057
+    session = "0000000b-b50b-70a5-873f-cddb668c29d4"
+    began_ms = 1_795_294_565_000  # 2026-11-21T20:56:05Z, between the second turn and the third
+    found = summary(await costs("codex", session, tmp_path, said, began_ms))
+    assert (found.calls, found.input_tokens, found.output_tokens) == (1, 3_000, 12)
+    assert found.cache_read_tokens == 1_500
+    # Where its file lacks the newest call, the sum has it all the same.
+    (file,) = day.iterdir()
+    file.write_text("".join(line for line in file.read_text().splitlines(True) if "20:56:05" not in line))
+    found = summary(await costs("codex", session, tmp_path, said, began_ms))
+    assert (found.calls, found.input_tokens, found.output_tokens) == (1, 3_000, 12)
 
 
 async def test_the_sum_counts_where_files_show_less_or_have_no_price(
@@ -134,8 +184,8 @@ def test_a_link_in_the_place_of_a_file_is_not_followed(tmp_path: Path) -> None:
     project.mkdir(parents=True)
     (tmp_path / "other").write_text(answer("m1", "r1", 1))
     (project / "s1.jsonl").symlink_to(tmp_path / "other")
-    assert find_calls("claude", "s1", {"HOME": str(tmp_path)}, 0) == []
-    assert find_calls("claude", "../p/s1", {"HOME": str(tmp_path)}, 0) == []
+    assert find_calls("claude", "s1", {"HOME": str(tmp_path)}) == []
+    assert find_calls("claude", "../p/s1", {"HOME": str(tmp_path)}) == []
 
 
 LINES = st.lists(
