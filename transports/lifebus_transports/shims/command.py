@@ -1,5 +1,6 @@
 """One command and its end: started, kept in sight, ended when asked, and nothing of it left behind."""
 
+import errno
 import os
 import resource
 import select
@@ -73,6 +74,10 @@ class Command:
                 self._outputs += (Output(command["output"] + name, command["keep"]),)
             if command["records_end"]:
                 forget_end(command["output"])
+            # Behind the locks of the output: whoever comes after a killed owner finds them, or nothing begins any more.
+            stage = "owner"
+            if not self._channel.has_owner():
+                raise ProcessLookupError(errno.ESRCH, "the owner is gone")
             stage = "cwd"
             os.chdir(command["cwd"])
             stage = "limits" if command["limits"] else "exec"

@@ -1,6 +1,7 @@
 """The channel between a shim and its owner, as the shim has it: its end is the owner's end."""
 
 import contextlib
+import select
 import socket
 from typing import Any, Final, cast
 
@@ -48,6 +49,15 @@ class OwnerChannel:
     def has_received(self) -> bool:
         """Whether something came together with the command."""
         return bool(self._received)
+
+    def has_owner(self) -> bool:
+        """Whether the owner is there now, whatever it has sent before it went."""
+        if not self.is_open:
+            return False
+        waiting = select.poll()
+        gone = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0)
+        waiting.register(self._socket.fileno(), gone)
+        return not any(events & gone for _, events in waiting.poll(0))
 
     def send(self, message: object) -> None:
         """Send a message; the owner may be gone, and what has to be done is done all the same."""
