@@ -153,8 +153,11 @@ def _is_unfinished(daemon: Daemon) -> bool:
     """Whether something taken is not durable yet; once the ledger has failed, nothing will be."""
     if daemon.halt.exit_code == EXIT_IO:
         return False
+    # A job that is asked to end is queued again, and loses no attempt.
+    if daemon.queue.turns.running:
+        return True
     is_writing = daemon.bus.dispatches or daemon.bus.ledger.status().queued or daemon.corrector.is_pending
-    return bool(is_writing or daemon.runs.is_finishing or daemon.queue.turns.running)
+    return bool(is_writing or daemon.runs.is_finishing)
 
 
 async def _handle_signals(signals: AsyncIterator[signal.Signals], daemon: Daemon) -> None:

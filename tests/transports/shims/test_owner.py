@@ -31,7 +31,7 @@ def test_a_command_whose_owner_is_gone_is_not_begun(tmp_path: Path) -> None:
     ours.sendall(pack(command(tmp_path, "touch", "begun")))
     ours.close()
     with theirs:
-        assert subprocess.run(SHIM, stdin=theirs, check=False, timeout=PATIENCE_S).returncode == 0
+        assert subprocess.run(SHIM, stdin=theirs.fileno(), check=False, timeout=PATIENCE_S).returncode == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["1.err", "1.out"]
 
 
@@ -39,7 +39,7 @@ def test_how_a_command_ended_stands_beside_its_output_before_the_owner_hears_of_
     ours, theirs = socket.socketpair()
     ours.sendall(pack(command(tmp_path, "sh", "-c", "exit 7")))
     with theirs, ours:
-        shim = subprocess.Popen(SHIM, stdin=theirs)
+        shim = subprocess.Popen(SHIM, stdin=theirs.fileno())
         messages = Unpacker()
         ours.settimeout(PATIENCE_S)
         heard: list[Any] = []
