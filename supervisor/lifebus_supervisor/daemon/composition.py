@@ -39,7 +39,7 @@ from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.corrections.corrector import Corrector
 from lifebus_supervisor.daemon.halt import Halt
 from lifebus_supervisor.daemon.sockets import ZmqSockets
-from lifebus_supervisor.extensions.composing import compose_extensions
+from lifebus_supervisor.extensions.composing import compose_extensions, is_hidden
 from lifebus_supervisor.extensions.extensions import Extensions
 from lifebus_supervisor.extensions.passes import Reach
 from lifebus_supervisor.hook_intake.calls import HookCalls
@@ -59,6 +59,7 @@ from lifebus_supervisor.supervision.driving import drive
 from lifebus_supervisor.supervision.report import harness_statuses
 from lifebus_supervisor.supervision.supervisor import Supervisor
 from lifebus_supervisor.transcripts.composing import TranscriptParts, compose_transcripts
+from lifebus_supervisor.transcripts.session_marks import SessionKinds
 from lifebus_transports.processes import Commands
 from lifebus_transports.zmq.receipts import ReceiptPublisher
 from lifebus_transports.zmq.requests import RequestCounters, RequestServer
@@ -142,7 +143,7 @@ def compose_core(
         observations=ObservationVerbs(signals, AppServerIntake(bus, supervisor, recorder), registry, transcripts.store),
         consumers=consumers,
         inbox=inbox,
-        extensions=_compose_extensions(settings, bus, signals, queue, tasks),
+        extensions=_compose_extensions(settings, bus, signals, queue, transcripts.store.marks, tasks),
         runs=runs,
         queue=queue,
         transcripts=transcripts,
@@ -158,8 +159,8 @@ def compose_core(
     )
 
 
-def _compose_extensions(
-    settings: Settings, bus: EventBus, signals: SignalLog, queue: JobTable, tasks: TaskGroup
+def _compose_extensions(  # noqa: PLR0917  a step of the composition
+    settings: Settings, bus: EventBus, signals: SignalLog, queue: JobTable, kinds: SessionKinds, tasks: TaskGroup
 ) -> Extensions:
     """Make the extensions; what they may reach beside the queue is put in where it is made."""
     extensions = compose_extensions(
@@ -171,6 +172,7 @@ def _compose_extensions(
         tasks=tasks,
     )
     extensions.around = Reach(jobs=queue)
+    extensions.hidden = partial(is_hidden, kinds)
     return extensions
 
 

@@ -22,10 +22,12 @@ from lifebus_supervisor.extensions.loading import Rules
 from lifebus_supervisor.extensions.process_host import ProcessHost
 from lifebus_supervisor.extensions.rules.discovery import Root
 from lifebus_supervisor.extensions.settings import AUTO, ExtensionSettings
+from lifebus_supervisor.transcripts.session_marks import SessionKind, SessionKinds
 from lifebus_transports.directories import default_config_path
 from lifebus_transports.messages.extensions.host import ExtensionLog
 
 _COPIES = "extensions"
+_TRANSCRIPT = "transcript/"
 
 _log = structlog.get_logger("lifebus.extensions")
 
@@ -69,6 +71,12 @@ def roots_of(settings: ExtensionSettings) -> tuple[Root, ...]:
         (OriginType.CONFIGURED_ROOT, settings.configured_roots),
     )
     return tuple(Root(origin, _absolute(path)) for origin, paths in named for path in paths)
+
+
+def is_hidden(kinds: SessionKinds, _adapter_id: str, session: str) -> bool:
+    """Whether extensions do not learn of a session: it was deleted, or belongs to a worker of the broker."""
+    # The bus's own signals of a transcript are filed under its session with a word before it.
+    return kinds.kind_of(session.removeprefix(_TRANSCRIPT)) is not SessionKind.USER
 
 
 def write_log(line: ExtensionLog) -> None:

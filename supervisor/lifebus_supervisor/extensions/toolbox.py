@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from lifebus_contract import CapabilityRefused, InvalidRequest, LifebusError
+from lifebus_contract import CapabilityRefused, InvalidRequest
 from lifebus_contract.extensions import ExtensionCapabilities, TrustMode
 from lifebus_contract.jobs import NewJob
 from lifebus_supervisor.extensions.ports import JobQueue, SessionSettings
@@ -35,20 +35,20 @@ class Toolbox:
         """
         # The host closes them too; here it holds whatever a host does.
         if self.is_closed:
-            raise LifebusError("the handler has settled, and its tools are closed", code="tools_closed")
+            raise InvalidRequest("the handler has settled, and its tools are closed", code="tools_closed")
         match tool:
             case "enqueue_job":
                 return await self._enqueue(arguments)
             case "session_settings":
                 return await self._session_settings(arguments)
             case _:
-                raise InvalidRequest(f"there is no tool `{tool[:64]}`", code="tool_unavailable")
+                raise CapabilityRefused(f"there is no tool `{tool[:64]}`", code="tool_unavailable")
 
     async def _enqueue(self, arguments: dict[str, Any]) -> Any:
         if (why := refused_action(self._mode, self._declared, ENQUEUE)) is not None:
             raise CapabilityRefused(why, code="undeclared_capability")
         if self._jobs is None:
-            raise LifebusError("this broker has no queue", code="tool_unavailable")
+            raise CapabilityRefused("this broker has no queue", code="tool_unavailable")
         try:
             job = msgspec.convert(arguments, NewJob)
         except msgspec.ValidationError as fault:
@@ -59,7 +59,7 @@ class Toolbox:
 
     async def _session_settings(self, arguments: dict[str, Any]) -> Any:
         if self._settings is None:
-            raise LifebusError("this broker knows no settings of sessions", code="tool_unavailable")
+            raise CapabilityRefused("this broker knows no settings of sessions", code="tool_unavailable")
         session_id = as_object(arguments).get("sessionId")
         if not isinstance(session_id, str) or not session_id:
             raise InvalidRequest("`session_id` is required", code="missing")

@@ -114,6 +114,28 @@ async def test_the_events_of_one_session_come_in_their_order(tmp_path: Path) -> 
             assert about == [f"codex/{thread}/{number}" for number in range(1, 41)]
 
 
+async def test_sessions_that_are_deleted_or_the_systems_are_kept_from_extensions(tmp_path: Path) -> None:
+    write_extension(tmp_path, "listener", LISTENER, manifest=MANIFEST)
+    async with running_bus(extensions=settings(tmp_path)) as daemon, connected(daemon) as bus:
+        await loaded(daemon)
+        seen = Seen()
+        daemon.extensions.around = Reach(executor=seen)
+        marks = daemon.transcripts.store.marks
+        await marks.mark_deleted("gone", 1)
+        await marks.mark_system("own", 1)
+        observer = Observer(bus)
+        for thread in ("gone", "own", "seen", ""):
+            await observer.observe(signal(thread))
+        for session in ("gone", "own", "seen"):
+            await bus.emit(lifebus.make_request("session.started", "codex", session=session))
+        await until(lambda: len(seen.asked) == 3)
+        assert sorted(str(one.get("thread", one.get("session"))) for _, one, _ in seen.asked) == [
+            "None",
+            "seen",
+            "seen",
+        ]
+
+
 async def test_what_does_not_fit_is_told_and_nobody_who_emits_waits(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr("lifebus_supervisor.extensions.event_queue.MAX_WAITING", 8)
     write_extension(tmp_path, "listener", LISTENER, manifest=MANIFEST)
