@@ -1,0 +1,1 @@
+"""Actions that extensions and workers ask for: wire types."""
