@@ -302,6 +302,7 @@ _QUEUE: Final[_Codes] = {
 """The queue of jobs."""
 
 _TRANSCRIPTS: Final[_Codes] = {
+    "no_suggestion": ErrorCode(_CONFLICT, "no extension queued a job that suggests a request"),
     "session_deleted": ErrorCode(
         _CONFLICT,
         "the session was deleted; nothing of it is kept and nothing is taken",

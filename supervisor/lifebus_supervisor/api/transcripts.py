@@ -4,14 +4,18 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
-from lifebus_contract import BrokerBusy, LifebusError
+from lifebus_contract import BrokerBusy, LifebusError, StateConflict
 from lifebus_contract.fields import Document
 from lifebus_contract.transcripts import TranscriptInfo, TranscriptPage
 from lifebus_supervisor.api.calls import Call
 from lifebus_supervisor.api.table import Handlers
+from lifebus_supervisor.synthesis.rules import winning_job
+from lifebus_supervisor.synthesis.synthesizer import Synthesizer
 from lifebus_supervisor.transcripts.store import TranscriptStore
 from lifebus_transports.messages.transcripts import (
     ShowTranscript,
+    SuggestedJob,
+    SuggestRequest,
     TranscriptInfos,
     TranscriptsQuery,
     UpsertedEntry,
@@ -22,8 +26,9 @@ from lifebus_transports.messages.transcripts import (
 class TranscriptVerbs:
     """Serves the verbs of a store of transcripts."""
 
-    def __init__(self, store: TranscriptStore) -> None:
+    def __init__(self, store: TranscriptStore, synthesis: Synthesizer) -> None:
         self._store = store
+        self._synthesis = synthesis
 
     def handlers(self) -> Handlers:
         """Return what serves each verb."""
@@ -31,6 +36,7 @@ class TranscriptVerbs:
             "transcript_upsert": self._upsert,
             "transcript_show": self._show,
             "transcript_list": self._list,
+            "suggest_request": self._suggest,
         }
         return {verb: partial(_serve, work) for verb, work in served.items()}
 
@@ -40,6 +46,22 @@ class TranscriptVerbs:
 
     async def _show(self, body: ShowTranscript) -> TranscriptPage:
         return await self._store.page(body.session_id, body.after, body.limit)
+
+    async def _suggest(self, body: SuggestRequest) -> SuggestedJob:
+        event, results = await self._synthesis.suggest(
+            body.session_id, model=body.model, effort=body.effort, draft=body.draft
+        )
+        winner = winning_job(results)
+        if winner is None:
+            raise StateConflict("no extension queued a job that suggests a request", code="no_suggestion")
+        status, job = winner
+        return SuggestedJob(
+            session_id=body.session_id,
+            request_key=event.request_key,
+            project_id=event.project_id,
+            job_id=job.id,
+            status=status,
+        )
 
     async def _list(self, body: TranscriptsQuery) -> TranscriptInfos:
         if body.session_id is not None:

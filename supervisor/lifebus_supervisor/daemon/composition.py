@@ -58,6 +58,7 @@ from lifebus_supervisor.supervision.composition import compose_supervisor
 from lifebus_supervisor.supervision.driving import drive
 from lifebus_supervisor.supervision.report import harness_statuses
 from lifebus_supervisor.supervision.supervisor import Supervisor
+from lifebus_supervisor.synthesis.synthesizer import Synthesizer
 from lifebus_supervisor.transcripts.composing import TranscriptParts, compose_transcripts
 from lifebus_supervisor.transcripts.session_marks import SessionKinds
 from lifebus_transports.processes import Commands
@@ -89,6 +90,7 @@ class Core:
     runs: RunTable
     queue: JobTable
     transcripts: TranscriptParts
+    synthesis: Synthesizer
     snapshots: SnapshotVerbs
     retention: RetentionTask | None
     scrubber: Scrubber | None
@@ -147,6 +149,7 @@ def compose_core(
         runs=runs,
         queue=queue,
         transcripts=transcripts,
+        synthesis=Synthesizer(ledger.journal, transcripts.store, transcripts.filler, bus.ids.make),
         snapshots=snapshots,
         retention=_compose_retention(settings, ledger, follower, snapshots, consumers),
         scrubber=compose_scrubber(settings, ledger),
@@ -232,7 +235,7 @@ def _compose_api(core: Core, receipts: ReceiptPublisher, count: Callable[[], Map
         core.snapshots.handlers(),
         FlowVerbs(core.runs, core.settings.state_dir).handlers(),
         JobVerbs(core.queue).handlers(),
-        TranscriptVerbs(core.transcripts.store).handlers(),
+        TranscriptVerbs(core.transcripts.store, core.synthesis).handlers(),
     )
     return Api(families, core.tasks, reads=core.settings.limits.backfills)
 

@@ -127,6 +127,7 @@ async def _start(daemon: Daemon) -> None:
     tasks.start_soon(sweep_leases, daemon)
     tasks.start_soon(daemon.signals.enforce_quota)
     daemon.transcripts.start(tasks)
+    tasks.start_soon(daemon.synthesis.run)
     for job in (daemon.retention, daemon.scrubber, daemon.backups):
         if job is not None:
             tasks.start_soon(job.run)

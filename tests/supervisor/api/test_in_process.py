@@ -70,6 +70,7 @@ async def test_every_verb_of_the_table_passes_through_an_adaptor_in_this_process
         await administer_extensions(bus)
         await run_flows(bus, tmp_path)
         await keep_transcripts(bus)
+        await suggest(bus)
     assert bus.called == set(VERBS)
 
 
@@ -188,6 +189,11 @@ async def keep_transcripts(bus: InProcess) -> None:
     page = await bus.call("transcript_show", {"session_id": "s1"})
     assert [row["entry"] for row in page["entries"]] == [ENTRY]
     assert [info["sessionId"] for info in (await bus.call("transcript_list"))["transcripts"]] == ["s1"]
+
+
+async def suggest(bus: InProcess) -> None:
+    with pytest.raises(LifebusError, match="no extension queued"):
+        await bus.call("suggest_request", {"session_id": "s1"})
 
 
 async def run_flows(bus: InProcess, root: Path) -> None:

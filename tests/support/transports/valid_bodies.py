@@ -152,6 +152,7 @@ VALID: dict[str, dict[str, Any]] = {
     "inbox_show": {"question_id": "q", "wait_ms": 3},
     "inbox_answer": {"question_id": "q", "answer": ANSWER},
     "inbox_withdraw": {"question_id": "q"},
+    "suggest_request": {"session_id": "s", "model": "m", "effort": "high", "draft": "d"},
     "transcript_upsert": {"session_id": "s", "entry": ENTRY},
     "transcript_show": {"session_id": "s", "after": 1, "limit": 2},
     "transcript_list": {"session_id": "s", "after": "r", "limit": 2, "deleted": True, "system_owned": True},

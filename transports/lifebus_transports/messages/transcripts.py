@@ -5,6 +5,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from lifebus_contract.fields import Count, Document, Identifier, refuse_unprintable
+from lifebus_contract.jobs import EnqueueStatus
 from lifebus_contract.transcripts import TranscriptEntry, TranscriptInfo
 
 
@@ -55,3 +56,20 @@ class TranscriptInfos(Document, frozen=True, kw_only=True, omit_defaults=True):
 
     transcripts: tuple[TranscriptInfo, ...] = ()
     next: Identifier | None = None
+
+
+class SuggestRequest(_OfSession, frozen=True, kw_only=True, omit_defaults=True):
+    """`suggest_request`: have an extension suggest what a person may ask for next."""
+
+    model: Identifier | None = None
+    effort: Identifier | None = None
+    draft: Annotated[str, Meta(min_length=1, max_length=4_000)] | None = None
+
+
+class SuggestedJob(_OfSession, frozen=True, kw_only=True, omit_defaults=True):
+    """The answer to `suggest_request`: the job that suggests it, and whether it was queued already."""
+
+    request_key: Identifier
+    project_id: Identifier
+    job_id: Identifier
+    status: EnqueueStatus

@@ -75,6 +75,9 @@ TRANSCRIPTS: Final = CallPool("transcripts", 256)
 EXTENSIONS: Final = CallPool("extensions", 16)
 """Few, because a second reload is refused while one is under way."""
 
+SUGGESTIONS: Final = CallPool("suggestions", 32)
+"""Few, because each waits for every handler of an event."""
+
 PRUNES: Final = CallPool("prunes", 1)
 """One, because a second one would drop what the first is still reading."""
 

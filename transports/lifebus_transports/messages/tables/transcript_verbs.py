@@ -5,12 +5,14 @@ from typing import Final
 from lifebus_contract.transcripts import TranscriptPage
 from lifebus_transports.messages.transcripts import (
     ShowTranscript,
+    SuggestedJob,
+    SuggestRequest,
     TranscriptInfos,
     TranscriptsQuery,
     UpsertedEntry,
     UpsertEntry,
 )
-from lifebus_transports.messages.verb_types import TRANSCRIPTS, Verb
+from lifebus_transports.messages.verb_types import SUGGESTIONS, TRANSCRIPTS, Repeat, Verb
 
 TRANSCRIPT_VERBS: Final = (
     Verb(
@@ -33,6 +35,15 @@ TRANSCRIPT_VERBS: Final = (
         body=TranscriptsQuery,
         answer=TranscriptInfos,
         pool=TRANSCRIPTS,
+    ),
+    Verb(
+        name="suggest_request",
+        summary="Has extensions suggest a person's next request.",
+        body=SuggestRequest,
+        answer=SuggestedJob,
+        pool=SUGGESTIONS,
+        timeout_factor=6,
+        repeat=Repeat.NEVER,
     ),
 )
 """Their part of the table of verbs."""
