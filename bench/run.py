@@ -14,6 +14,7 @@ from bench.measures import (
     commands,
     consumers,
     durability,
+    extensions,
     flows,
     growth,
     harness_time,
@@ -261,6 +262,13 @@ def _harnesses(run: Run) -> list[Aim]:
     return aims
 
 
+def _extensions(run: Run) -> list[Aim]:
+    found = extensions.measure(200 if run.quick else 2_000)
+    rows = [(name, f"{ms:.2f}") for name, ms in found.items()]
+    print_table(run.console, "Extensions: one at a time", ("from an emit to", "ms"), rows)
+    return []
+
+
 PARTS: dict[str, Callable[[Run], list[Aim]]] = {
     "peers": _peers,
     "followers": _followers,
@@ -270,6 +278,7 @@ PARTS: dict[str, Callable[[Run], list[Aim]]] = {
     "commands": _commands,
     "cursors": _consumers,
     "flows": _flows,
+    "extensions": _extensions,
     "tee": _tee,
     "hook": _hook,
     "harness": _harnesses,

@@ -23,7 +23,7 @@ from lifebus_contract.extensions import (
 from lifebus_supervisor.extensions.event_queue import EventQueue
 from lifebus_supervisor.extensions.events import EventSources, Hidden
 from lifebus_supervisor.extensions.extension_set import ExtensionSet, empty_set
-from lifebus_supervisor.extensions.folders import UnsafeFolder, list_folder, read_folder
+from lifebus_supervisor.extensions.folders import UnsafeFolder, list_folder, read_folder, remove_copies
 from lifebus_supervisor.extensions.journal import AuditLog, TrustRecord, TrustStore
 from lifebus_supervisor.extensions.loading import MakeHost, Rules, load_set
 from lifebus_supervisor.extensions.passes import Reach, run_pass
@@ -110,7 +110,7 @@ class Extensions:
         try:
             found = await load_set(self._current_rules(), self._clocks.new_id(), self._make_host, self._clocks.now)
             if found.errors:
-                await found.retire()
+                await self._retire(found)
             else:
                 self._swap(found)
         finally:
@@ -198,8 +198,13 @@ class Extensions:
         if self.sources.want(found.handlers):
             self._stop_receipts = self._fanout.listen(self.sources.on_receipts)
         if self._tasks is not None:
-            self._tasks.start_soon(before.retire)
+            self._tasks.start_soon(self._retire, before)
         _log.info("extensions_loaded", version=found.version, loaded=len(found.modules), failed=len(found.errors))
+
+    async def _retire(self, old: ExtensionSet) -> None:
+        """End what runs for a set, once nothing uses it, and remove its files."""
+        await old.retire()
+        await anyio.to_thread.run_sync(remove_copies, self._rules.copies / old.version)
 
     async def _run_pass(self, event: RuntimeEvent) -> list[EmitResult]:
         return await run_pass(self.current, event, self.around)

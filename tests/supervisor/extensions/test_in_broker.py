@@ -187,6 +187,8 @@ async def test_a_start_leaves_bad_extensions_out_and_a_reload_takes_all_or_none(
         assert (done.status, done.code, done.loaded_count) == ("ok", None, 2)
         assert done.snapshot_version != before
         assert modules_of(daemon) == ["good", "second"]
+        copies = daemon.settings.runtime_dir / "extensions"
+        await until(lambda: [one.name for one in copies.iterdir()] == [done.snapshot_version])
         records = await bus.extensions.audit()
         assert [(one.action, one.result, one.actor_id) for one in records] == [
             ("start", "success", "broker"),
