@@ -58,6 +58,7 @@ from lifebus_supervisor.supervision.composition import compose_supervisor
 from lifebus_supervisor.supervision.driving import drive
 from lifebus_supervisor.supervision.report import harness_statuses
 from lifebus_supervisor.supervision.supervisor import Supervisor
+from lifebus_supervisor.synthesis.extension_sink import ExtensionSink
 from lifebus_supervisor.synthesis.synthesizer import Synthesizer
 from lifebus_supervisor.transcripts.composing import TranscriptParts, compose_transcripts
 from lifebus_supervisor.transcripts.session_marks import SessionKinds
@@ -134,6 +135,9 @@ def compose_core(
     queue = compose_queue(settings, bus, signals, tasks, transcripts.store)
     # Clients get less than the hook waits, or their answers would arrive at a closed connection.
     hook_budget_s = settings.limits.hook_answer_ms / 1000 * _HOOK_SHARE
+    extensions = _compose_extensions(settings, bus, signals, queue, transcripts.store.marks, tasks)
+    synthesis = Synthesizer(ledger.journal, transcripts.store, transcripts.filler, bus.ids.make)
+    synthesis.sink = ExtensionSink(extensions, lambda: time.time_ns() // 1_000_000)
     return Core(
         settings=settings,
         halt=halt,
@@ -145,11 +149,11 @@ def compose_core(
         observations=ObservationVerbs(signals, AppServerIntake(bus, supervisor, recorder), registry, transcripts.store),
         consumers=consumers,
         inbox=inbox,
-        extensions=_compose_extensions(settings, bus, signals, queue, transcripts.store.marks, tasks),
+        extensions=extensions,
         runs=runs,
         queue=queue,
         transcripts=transcripts,
-        synthesis=Synthesizer(ledger.journal, transcripts.store, transcripts.filler, bus.ids.make),
+        synthesis=synthesis,
         snapshots=snapshots,
         retention=_compose_retention(settings, ledger, follower, snapshots, consumers),
         scrubber=compose_scrubber(settings, ledger),

@@ -54,7 +54,8 @@ class TimeAndIds(Struct, frozen=True):
 class Extensions:
     """The extensions of one broker.
 
-    `around` is what handlers reach; it may be set until the first event comes.  `hidden` keeps sessions from them.
+    `loaded` is set once the first load is over, however it went.  `around` is what handlers reach; it may be set until
+    the first event comes.  `hidden` keeps sessions from them.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Extensions:
         self.sources = EventSources(self.events, clocks.stamp, clocks.now_ms, self._is_hidden)
         self._rules, self._make_host, self._clocks = rules, make_host, clocks
         self._trust, self._fanout = trust, fanout
+        self.loaded = anyio.Event()
         self._is_loading = False
         self._tasks: TaskGroup | None = None
         self._stop_receipts: Callable[[], None] | None = None
@@ -91,6 +93,8 @@ class Extensions:
         await self._trust.open()
         if await anyio.to_thread.run_sync(lambda: self.has_roots):
             tasks.start_soon(self._load_at_start)
+        else:
+            self.loaded.set()
 
     async def emit(self, event: RuntimeEvent) -> list[EmitResult]:
         """Tell handlers of an event now, ahead of those that wait, and return their results."""
@@ -177,6 +181,7 @@ class Extensions:
             self._swap(found)
         finally:
             self._is_loading = False
+            self.loaded.set()
         for error in found.errors:
             _log.warning("extension_not_loaded", extension=error.extension, code=error.code, detail=error.message)
         broker = Actor(role="system", id="broker", origin={"kind": "start"})
