@@ -39,6 +39,7 @@ from lifebus_supervisor.extensions.settings import AUTO, ExtensionSettings
 from lifebus_supervisor.renewal.profile import RenewalSettings
 from lifebus_supervisor.runtime.inbox.settings import ChannelSettings, InboxSettings
 from lifebus_transports.directories import default_config_path, default_runtime_dir, default_state_dir
+from lifebus_transports.http.settings import NONE, GatewaySettings
 
 Source = Literal["flag", "environment", "file", "default"]
 """Where a value came from, strongest first."""
@@ -52,6 +53,7 @@ _SECTIONS: Final[dict[str, type[Struct]]] = {
     "retention": RetentionSettings,
     "scrub": ScrubSettings,
     "backup": BackupSettings,
+    "gateway": GatewaySettings,
     "inbox": InboxSettings,
     "queue": QueueSettings,
     "extensions": ExtensionSettings,
@@ -68,6 +70,16 @@ LISTS: Final[dict[str, type[Struct]]] = {
 """Lists of tables, `[[clients]]` in the file, with what each table says; they come from there alone."""
 # Functions and no values, because these defaults depend on the environment.
 _DIRECTORIES: Final = {"runtime_dir": default_runtime_dir, "state_dir": default_state_dir}
+# Keys that hold one path as text, with the word that is none
+_FILES: Final = {
+    "ledger.path": "auto",
+    "backup.folder": NO_FOLDER,
+    "gateway.token_file": "auto",
+    "gateway.tls_cert": NONE,
+    "gateway.tls_key": NONE,
+    "gateway.rbac_header_secret_file": NONE,
+    "gateway.rbac_jwt_secret_file": NONE,
+}
 # Variables of ours that are no settings: hooks, adapters and the command line read them.
 _PATH_LISTS: Final = frozenset(
     {"manifests", "extensions.roots", "extensions.package_roots", "extensions.configured_roots"}
@@ -78,6 +90,10 @@ _ALIASES: Final = {
     "AGENT_EXTENSION_PACKAGE_ROOTS": "extensions.package_roots",
     "AGENT_EXTENSION_CONFIGURED_ROOTS": "extensions.configured_roots",
     "AGENT_EXTENSION_TRUST_MODE": "extensions.trust_mode",
+    **{
+        f"AGENT_EXTENSION_RBAC_{name}": f"gateway.rbac_{name.lower()}"
+        for name in ("MODE", "JWT_ISSUER", "JWT_AUDIENCE", "JWT_ROLE_CLAIM", "JWT_ACTOR_CLAIM")
+    },
 }
 _OTHER_VARIABLES: Final = frozenset(
     {"LIFEBUS_CLIENT_ID", "LIFEBUS_CONFIG", "LIFEBUS_DATA_DIR", "LIFEBUS_HOST_ADAPTER", *OVERRIDES}
@@ -260,11 +276,9 @@ def _is_choice(kind: Any) -> bool:
 
 
 def _paths_in(key: str, value: Any) -> tuple[Path, ...]:
-    """Return the paths that a value holds; ``auto`` is none."""
-    if key == "ledger.path":
-        return () if value == "auto" else (Path(value),)
-    if key == "backup.folder":
-        return () if value == NO_FOLDER else (Path(value),)
+    """Return the paths that a value holds; the word for no path of one's own is none."""
+    if key in _FILES:
+        return () if value == _FILES[key] else (Path(value),)
     if key in _PATH_LISTS:
         return tuple(Path(path) for path in value if path != AUTO)
     return (Path(value),) if key in _DIRECTORIES else ()

@@ -16,6 +16,7 @@ from lifebus_supervisor.configuration.queue_settings import QueueSettings
 from lifebus_supervisor.extensions.settings import ExtensionSettings
 from lifebus_supervisor.renewal.profile import RenewalSettings
 from lifebus_supervisor.runtime.inbox.settings import InboxSettings
+from lifebus_transports.http.settings import GatewaySettings
 
 # What the names of our own clients begin with
 _OWN: Final = "lifebus."
@@ -192,6 +193,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     retention: RetentionSettings = RetentionSettings()
     scrub: ScrubSettings = ScrubSettings()
     backup: BackupSettings = BackupSettings()
+    gateway: GatewaySettings = GatewaySettings()
     inbox: InboxSettings = InboxSettings()
     extensions: ExtensionSettings = ExtensionSettings()
     signals: SignalSettings = SignalSettings()

@@ -62,6 +62,7 @@ from lifebus_supervisor.synthesis.extension_sink import ExtensionSink
 from lifebus_supervisor.synthesis.synthesizer import Synthesizer
 from lifebus_supervisor.transcripts.composing import TranscriptParts, compose_transcripts
 from lifebus_supervisor.transcripts.session_marks import SessionKinds
+from lifebus_transports.http.counters import GatewayCounters
 from lifebus_transports.processes import Commands
 from lifebus_transports.zmq.receipts import ReceiptPublisher
 from lifebus_transports.zmq.requests import RequestCounters, RequestServer
@@ -99,6 +100,7 @@ class Core:
     workers: Workers
     corrector: Corrector
     hooks: HookIntake
+    gateway: GatewayCounters
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,6 +162,7 @@ def compose_core(
         backups=compose_backups(settings, Commands(tasks).run_once, is_kept=ledger.capabilities.local_file),
         workers=Workers(bus.clients, Dispatches(), time.monotonic),
         corrector=corrector,
+        gateway=GatewayCounters(),
         hooks=HookIntake(
             HookCalls(bus, ADAPTERS, hook_budget_s, supervision=supervisor, on_lost=corrector.on_lost), settings
         ),
@@ -300,4 +303,5 @@ def _counters(core: Core, requests: RequestCounters, receipts: ReceiptPublisher,
         **core.observations.counters(),
         **({} if core.follower is None else core.follower.counters()),
         **core.snapshots.counters(),
+        **(core.gateway.as_status() if core.settings.gateway.enabled else {}),
     }

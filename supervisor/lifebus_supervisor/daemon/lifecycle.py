@@ -14,6 +14,7 @@ from lifebus_supervisor.configuration.adapters import configured_adapters
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.daemon.command_clients import add_command_clients
 from lifebus_supervisor.daemon.composition import Core, Daemon, compose_core, compose_daemon
+from lifebus_supervisor.daemon.gateway import open_gateway
 from lifebus_supervisor.daemon.halt import EXIT_IO, EXIT_OK, Halt
 from lifebus_supervisor.daemon.periodic import publish_beacon, publish_beacons, sweep_leases
 from lifebus_supervisor.daemon.process import set_up_process
@@ -80,10 +81,11 @@ async def running(settings: Settings) -> AsyncGenerator[Daemon]:
         await _recover(core)
         daemon = compose_daemon(core, stack)
         await _start(daemon)
-        # Last, when everything that stays has been made and can be frozen.
-        set_up_process()
         try:
-            yield daemon
+            async with open_gateway(daemon):
+                # Last, when everything that stays has been made and can be frozen.
+                set_up_process()
+                yield daemon
         finally:
             # Shielded: the cancellation that stops the broker must not cut the last commit short.
             with anyio.move_on_after(settings.limits.shutdown_ms / 1000 * _DRAIN_SHARE, shield=True):

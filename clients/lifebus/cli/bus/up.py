@@ -29,6 +29,8 @@ class SettingFlags:
     "The SQLite file."
     manifests: tuple[Path, ...] | None = None
     "Files with third-party adapter manifests."
+    http: bool | None = None
+    "Whether the broker has a gateway for HTTP and WebSocket."
     log_level: str | None = None
     "debug, info, warning or error."
     log_format: str | None = None
@@ -42,6 +44,7 @@ class SettingFlags:
             "ledger.backend": self.ledger_backend,
             "ledger.path": self.ledger_path,
             "manifests": self.manifests,
+            "gateway.enabled": self.http,
             "log.level": self.log_level,
             "log.format": self.log_format,
         }

@@ -1,0 +1,102 @@
+"""The gateway of a broker, if it has one: made of the API and of what says that something was recorded."""
+
+import os
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import structlog
+
+from lifebus_contract import LifebusError
+from lifebus_supervisor.configuration.file import ConfigurationError
+from lifebus_supervisor.configuration.settings import Settings
+from lifebus_supervisor.daemon.composition import Daemon
+
+if TYPE_CHECKING:
+    from lifebus_transports.http.ports import ReceiptsRecorded, SignalsRecorded
+    from lifebus_transports.http.server import Serving
+
+ADDRESS: Final = "gateway.json"
+"""The file in the runtime directory that says where the gateway is; it is there while the gateway listens."""
+
+_log = structlog.get_logger("lifebus.gateway")
+
+
+class _Recorded:
+    """What the gateway listens to."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self._daemon = daemon
+
+    def receipts(self, listener: "ReceiptsRecorded", /) -> None:
+        self._daemon.bus.fanout.listen(listener)
+
+    def signals(self, listener: "SignalsRecorded", /) -> None:
+        self._daemon.signals.listen(listener)
+
+
+@asynccontextmanager
+async def open_gateway(daemon: Daemon) -> AsyncGenerator[None]:
+    """Serve the gateway within the block, where the settings ask for one.
+
+    Raises:
+        ConfigurationError: it cannot start as the settings say.
+    """
+    settings = daemon.settings
+    if not settings.gateway.enabled:
+        yield
+        return
+    async with AsyncExitStack() as stack:
+        try:
+            gateway = await stack.enter_async_context(_serving(daemon))
+        except LifebusError as fault:
+            # Whoever started the broker has to change something: it is not started without what was asked for.
+            raise ConfigurationError([fault.detail]) from fault
+        address = settings.runtime_dir / ADDRESS
+        stack.callback(address.unlink, missing_ok=True)
+        where = {"url": gateway.url, "tokenFile": str(gateway.token_file)}
+        _write(address, msgspec.json.encode(where))
+        _log.info("gateway_ready", url=gateway.url)
+        yield
+
+
+def _serving(daemon: Daemon) -> "AbstractAsyncContextManager[Serving]":
+    """Return the gateway.
+
+    Raises:
+        LifebusError: `gateway_missing`: its libraries are not installed.
+    """
+    try:
+        # Imported only here: who has no gateway neither waits for its libraries nor needs them.
+        from lifebus_transports.http.server import serving  # noqa: PLC0415
+    except ModuleNotFoundError as fault:
+        raise LifebusError(
+            f"the gateway needs {fault.name}; run: pip install 'lifebus[http]'", code="gateway_missing"
+        ) from fault
+    settings = daemon.settings
+    return serving(
+        settings.gateway,
+        token_file_of(settings),
+        calls=daemon.api,
+        recorded=_Recorded(daemon),
+        tasks=daemon.tasks,
+        counters=daemon.gateway,
+        environ=os.environ,
+    )
+
+
+def token_file_of(settings: Settings) -> Path:
+    """Return the file with the gateway's token."""
+    file = settings.gateway.token_file
+    return settings.state_dir / "gateway.token" if file == "auto" else Path(file).expanduser()
+
+
+def _write(path: Path, contents: bytes) -> None:
+    """Write a file that is there as a whole or not at all, in the private runtime directory."""
+    draft = path.with_name(f".{path.name}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(contents)
+    draft.replace(path)

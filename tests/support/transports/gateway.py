@@ -1,0 +1,107 @@
+"""A broker with a gateway, and the clients that tests use: plain HTTP, WebSocket and server-sent events."""
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+import msgspec
+from msgspec import Struct
+from websockets.asyncio.client import ClientConnection, connect
+
+import lifebus
+from lifebus_supervisor.configuration.settings import RetentionSettings
+from lifebus_supervisor.daemon.composition import Daemon
+from lifebus_supervisor.daemon.lifecycle import running
+from lifebus_transports.http.settings import GatewaySettings
+from support.patience import PATIENCE_S
+from support.running import settings_in, short_directory
+
+
+class Address(Struct, frozen=True):
+    """Where a gateway is, and its token, as a client on this machine finds both."""
+
+    url: str
+    token: str
+
+    @classmethod
+    def of(cls, runtime_dir: Path) -> "Address":
+        found = json.loads((runtime_dir / "gateway.json").read_bytes())
+        return cls(found["url"], Path(found["tokenFile"]).read_text().strip())
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
+
+    @property
+    def bearer(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token}"}
+
+    def client(self, headers: Mapping[str, str] | None = None, **options: Any) -> httpx.AsyncClient:
+        """A client with the token, or with other headers."""
+        return httpx.AsyncClient(
+            base_url=self.url, headers=self.bearer if headers is None else headers, timeout=PATIENCE_S, **options
+        )
+
+    @asynccontextmanager
+    async def socket(
+        self, query: str = "", headers: Mapping[str, str] | None = None, **options: Any
+    ) -> AsyncIterator[ClientConnection]:
+        """A WebSocket on the stream."""
+        address = f"ws://127.0.0.1:{self.port}/api/stream{query}"
+        options = {"compression": None, "open_timeout": PATIENCE_S, "proxy": None, **options}
+        async with connect(address, additional_headers=self.bearer if headers is None else headers, **options) as found:
+            yield found
+
+    @asynccontextmanager
+    async def events(self, query: str = "", last: str | None = None) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
+        """The frames of server-sent events."""
+        headers = {} if last is None else {"Last-Event-ID": last}
+        async with self.client() as client, client.stream("GET", f"/api/events{query}", headers=headers) as answer:
+            assert answer.status_code == 200, await answer.aread()
+            yield _frames(answer)
+
+
+async def _frames(answer: httpx.Response) -> AsyncIterator[dict[str, Any]]:
+    """Read events as a browser does: an event ends with an empty line, `data` lines are joined."""
+    data: list[str] = []
+    last = ""
+    async for line in answer.aiter_lines():
+        name, _, value = line.partition(": ")
+        if name == "data":
+            data.append(value)
+        elif name == "id":
+            last = value
+        elif not line and data:
+            frame = json.loads("\n".join(data))
+            assert frame["id"] in {last, None}
+            yield frame
+            data = []
+
+
+async def next_frame(socket: ClientConnection) -> Any:
+    """The next message of a WebSocket that holds one frame."""
+    with anyio.fail_after(PATIENCE_S):
+        return json.loads(await socket.recv())
+
+
+@asynccontextmanager
+async def running_gateway(
+    directory: Path | None = None, *, retention: RetentionSettings | None = None, **gateway: Any
+) -> AsyncIterator[tuple[Daemon, Address]]:
+    """A broker in this process with a gateway on a free port."""
+    with short_directory() if directory is None else nullcontext(directory) as home:
+        settings = msgspec.structs.replace(
+            settings_in(home, retention=retention), gateway=GatewaySettings(enabled=True, **gateway)
+        )
+        async with running(settings) as daemon:
+            yield daemon, Address.of(settings.runtime_dir)
+
+
+async def emit(bus: lifebus.Bus, session: str, count: int = 1) -> None:
+    """Record receipts of a session."""
+    for _ in range(count):
+        await bus.emit(lifebus.make_request("session.started", "codex", session=session))

@@ -1,0 +1,275 @@
+"""Streams of the gateway: whatever carries them, every record comes once, in order, from where a client was."""
+
+import json
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+from websockets.asyncio.client import ClientConnection
+from websockets.exceptions import ConnectionClosed
+
+import lifebus
+from lifebus_supervisor.configuration.settings import RetentionSettings
+from lifebus_transports.http.following import pages
+from lifebus_transports.http.following import stream as streams
+from support.broker_process import until
+from support.integration.observing import EVENT, signal
+from support.patience import PATIENCE_S
+from support.running import connected
+from support.transports.gateway import Address, emit, next_frame, running_gateway
+
+
+def positions(frames: Sequence[Any]) -> list[int]:
+    return [frame["payload"]["position"] for frame in frames if frame["type"] == "receipt"]
+
+
+async def take(socket: ClientConnection, count: int) -> list[Any]:
+    return [await next_frame(socket) for _ in range(count)]
+
+
+async def test_receipts_come_over_both_kinds_of_streams_in_the_same_frames() -> None:
+    async with (
+        running_gateway() as (daemon, address),
+        connected(daemon) as bus,
+        address.socket() as socket,
+        address.events() as events,
+    ):
+        ready = await next_frame(socket)
+        assert (ready["type"], ready["payload"]["resume"]) == ("ready", "none")
+        assert await anext(events) == ready
+        await emit(bus, "s1", 2)
+        async with address.client() as client:
+            page = (await client.get("/api/receipts")).json()
+        for recorded in page["items"]:
+            frame = await next_frame(socket)
+            assert await anext(events) == frame
+            assert (frame["type"], frame["threadId"], frame["topic"]) == ("receipt", "s1", "receipts")
+            assert frame["payload"] == recorded
+        assert [one["position"] for one in page["items"]] == [1, 2]
+
+
+@pytest.mark.parametrize("kind", ["socket", "events"])
+async def test_a_client_that_comes_back_continues_exactly_where_it_was(kind: str) -> None:
+    async with running_gateway() as (daemon, address), connected(daemon) as bus:
+        await emit(bus, "s1", 3)
+        last, seen = None, list[int]()
+        for more in (0, 2, 1):
+            await emit(bus, "s1", more)
+            ready, frames = await follow(kind, address, last, until=daemon.bus.ledger.head)
+            assert ready["payload"]["resume"] == ("none" if last is None else "complete")
+            assert ready["payload"]["missing"] == []
+            seen += positions(frames)
+            last = frames[-1]["id"]
+        assert seen == [1, 2, 3, 4, 5, 6]
+
+
+async def follow(kind: str, address: Address, last: str | None, until: int) -> tuple[Any, list[Any]]:
+    """Follow receipts up to a position."""
+    frames: list[Any] = []
+    if kind == "events":
+        async with address.events("?from=oldest", last) as events:
+            ready = await anext(events)
+            while until not in positions(frames):
+                frames.append(await anext(events))
+        return ready, frames
+    query = "?from=oldest" + ("" if last is None else f"&lastEventId={last}")
+    async with address.socket(query) as socket:
+        ready = await next_frame(socket)
+        while until not in positions(frames):
+            frames.append(await next_frame(socket))
+    return ready, frames
+
+
+async def test_a_client_is_told_what_was_pruned_while_it_was_away() -> None:
+    async with running_gateway(retention=RetentionSettings(keep_days=0)) as (daemon, address), connected(daemon) as bus:
+        await emit(bus, "s1", 5)
+        _, frames = await follow("socket", address, None, until=2)
+        last = next(frame["id"] for frame in frames if positions([frame]) == [2])
+        await daemon.bus.ledger.prune(4, b"{}")
+        async with address.socket(f"?lastEventId={last}") as socket:
+            ready = await next_frame(socket)
+            assert ready["payload"]["resume"] == "incomplete"
+            assert ready["payload"]["missing"] == [{"topic": "receipts", "after": 2, "through": 4, "reason": "pruned"}]
+            assert positions([await next_frame(socket)]) == [5]
+
+
+async def test_a_client_of_another_history_is_told_that_its_number_says_nothing_here() -> None:
+    async with running_gateway() as (daemon, address), connected(daemon) as bus:
+        await emit(bus, "s1", 2)
+        _, frames = await follow("socket", address, None, until=2)
+        digest, _, rest = frames[-1]["id"].split("~", 2)
+        async with address.socket(f"?lastEventId={digest}~{'0' * 32}~{rest}") as socket:
+            ready = await next_frame(socket)
+            assert [one["reason"] for one in ready["payload"]["missing"]] == ["other_history"]
+            # Everything that this history has follows.
+            assert positions(await take(socket, 2)) == [1, 2]
+
+
+async def test_a_last_id_of_other_topics_is_refused() -> None:
+    async with running_gateway() as (_, address), address.client() as client:
+        async with address.socket() as socket:
+            last = (await next_frame(socket))["id"]
+        for wrong in (last, "x", last.replace("~0", "~0.0"), last + "9" * 20, "~~~"):
+            answer = await client.get("/api/events", params={"topic": "queue/p", "lastEventId": wrong})
+            assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request")
+
+
+async def test_filters_choose_receipts_and_the_place_moves_on_past_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "KEEP_ALIVE_S", 0.05)
+    query = "?adapter=codex&session=b&from=oldest"
+    async with running_gateway() as (daemon, address), connected(daemon) as bus, address.socket(query) as socket:
+        assert (await next_frame(socket))["type"] == "ready"
+        for session in ("a", "b", "a"):
+            await emit(bus, session)
+        frames = [await next_frame(socket)]
+        while frames[-1]["type"] != "cursor" or not frames[-1]["id"].endswith("~3"):
+            frames.append(await next_frame(socket))
+        assert [frame["threadId"] for frame in frames if frame["type"] == "receipt"] == ["b"]
+        assert positions(frames) == [2]
+
+
+async def test_several_topics_come_over_one_connection_and_each_continues() -> None:
+    topics = f"?topic=receipts&topic=signals/codex/{signal().thread}&from=oldest"
+    async with running_gateway() as (daemon, address), connected(daemon) as bus:
+        await emit(bus, "s1")
+        await daemon.signals.record("o", 1, "codex", [signal()])
+        async with address.socket(topics) as socket:
+            await next_frame(socket)
+            frames = await take(socket, 2)
+        assert {frame["type"] for frame in frames} == {"receipt", EVENT}
+        await daemon.signals.record("o", 2, "codex", [signal()])
+        async with address.socket(f"{topics}&lastEventId={frames[-1]['id']}") as socket:
+            assert (await next_frame(socket))["payload"]["resume"] == "complete"
+            frame = await next_frame(socket)
+            assert (frame["type"], frame["payload"]["sequence"]) == (EVENT, 2)
+            assert frame["payload"]["signal"]["eventType"] == EVENT
+
+
+async def test_a_client_of_a_socket_may_change_what_it_follows() -> None:
+    async with running_gateway() as (daemon, address), connected(daemon) as bus, address.socket() as socket:
+        await next_frame(socket)
+        await socket.send('{"type":"ping"}')
+        assert (await next_frame(socket))["type"] == "pong"
+        await socket.send('{"type":"subscribe","threadId":"t"}')
+        ready = await next_frame(socket)
+        assert ready["threadId"] == "t"
+        assert [one["topic"] for one in ready["payload"]["topics"]] == ["signals/codex/t", "transcript/t"]
+        await emit(bus, "s1")  # is not followed any more
+        await socket.send('{"type":"unsubscribe"}')
+        for wrong in ("{", "[]", '{"type":"shout"}', '{"type":"subscribe","topics":["nothing"]}', b"\x00"):
+            await socket.send(wrong)
+            assert (await next_frame(socket))["type"] == "error"
+        await socket.send('{"type":"subscribe","topics":["receipts"]}')
+        assert (await next_frame(socket))["payload"]["topics"] == [{"topic": "receipts", "after": 1, "head": 1}]
+
+
+async def test_a_batch_holds_a_frame_in_each_line() -> None:
+    async with running_gateway() as (daemon, address), connected(daemon) as bus:
+        await emit(bus, "s1", 3)
+        async with address.socket("?from=oldest&batch=true") as socket:
+            await next_frame(socket)
+            message = str(await socket.recv())
+            assert positions([json.loads(line) for line in message.splitlines()]) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("kind", ["socket", "events"])
+async def test_a_client_that_does_not_read_is_let_go_and_loses_nothing(kind: str) -> None:
+    topic = "?topic=signals/codex/t1&from=oldest"
+    path = "/api/stream" if kind == "socket" else "/api/events"
+    async with running_gateway(send_timeout_ms=100) as (daemon, address):
+        with plain_connection(address, path + topic, upgrade=kind == "socket"), anyio.fail_after(PATIENCE_S):
+            number = 0
+            # More than the buffers of both sides, of which nobody reads anything.
+            while not daemon.gateway.ended_slow:
+                number += 1
+                await daemon.signals.record("o", number, "codex", [signal(size=60_000)])
+        # Nothing of what waited for it stays: its connection is gone, too.
+        await until(lambda: daemon.gateway.streams == 0)
+        async with address.events(topic) as events:
+            await anext(events)
+            sequences = [(await anext(events))["payload"]["sequence"] for _ in range(number)]
+    assert sequences == list(range(1, number + 1))
+
+
+@contextmanager
+def plain_connection(address: Address, target: str, *, upgrade: bool) -> Iterator[socket.socket]:
+    """A client that asks for a stream and never reads, with a small buffer."""
+    lines = [f"GET {target} HTTP/1.1", f"Host: 127.0.0.1:{address.port}", f"Authorization: Bearer {address.token}"]
+    if upgrade:
+        lines += ["Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13"]
+        lines += ["Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA=="]
+    with socket.socket() as found:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        found.connect(("127.0.0.1", address.port))
+        found.sendall("\r\n".join([*lines, "", ""]).encode())
+        yield found
+
+
+async def test_a_client_that_is_late_is_told_so_and_gets_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "BEHIND", 3)
+    async with running_gateway() as (daemon, address), connected(daemon) as bus, address.socket() as late:
+        await next_frame(late)
+        await emit(bus, "s1")
+        assert positions([await next_frame(late)]) == [1]
+        await bus.emit([lifebus.make_request("session.started", "codex", session=f"s{n}") for n in range(10)])
+        frames = [await next_frame(late)]
+        while frames[-1]["type"] != "caught_up":
+            frames.append(await next_frame(late))
+        assert positions(frames) == list(range(2, 12))
+        kinds = [frame["type"] for frame in frames if frame["type"] != "receipt"]
+        assert kinds == ["behind", "caught_up"]
+
+
+async def test_a_broker_that_stops_ends_its_streams_at_once() -> None:
+    async with running_gateway() as (_, address):
+        opened = AsyncExitStack()
+        socket = await opened.enter_async_context(address.socket())
+        events = await opened.enter_async_context(address.events())
+        assert (await next_frame(socket))["type"] == (await anext(events))["type"] == "ready"
+    async with opened:
+        with pytest.raises(ConnectionClosed) as ended:
+            await next_frame(socket)
+        assert ended.value.rcvd is not None
+        assert ended.value.rcvd.code == 1012
+        with pytest.raises((StopAsyncIteration, httpx.RemoteProtocolError)):
+            await anext(events)
+
+
+async def test_messages_are_compressed_where_the_settings_and_the_client_want_it() -> None:
+    for wanted in (True, False):
+        async with running_gateway(compression=wanted) as (daemon, address), connected(daemon) as bus:
+            await emit(bus, "s1", 3)
+            async with address.socket("?from=oldest", compression="deflate") as socket:
+                extensions = socket.response.headers.get("Sec-WebSocket-Extensions", "") if socket.response else ""
+                assert ("permessage-deflate" in extensions) is wanted
+                await next_frame(socket)
+                assert positions(await take(socket, 3)) == [1, 2, 3]
+            async with address.client() as client:
+                answer = await client.get("/api/receipts", headers={"Accept-Encoding": "gzip"})
+                assert answer.headers.get("content-encoding") == ("gzip" if wanted else None)
+                assert len(answer.json()["items"]) == 3
+
+
+async def test_what_many_followers_wait_for_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[tuple[object, int]] = []
+    real = pages.Pages._ask
+
+    async def counting(self: Any, topic: Any, after: int, epoch: str | None, limit: int) -> Any:
+        if limit > 1:
+            read.append((topic, after))
+        return await real(self, topic, after, epoch, limit)
+
+    monkeypatch.setattr(pages.Pages, "_ask", counting)
+    async with running_gateway() as (daemon, address), connected(daemon) as bus, AsyncExitStack() as stack:
+        sockets = [await stack.enter_async_context(address.socket()) for _ in range(20)]
+        for socket in sockets:
+            await next_frame(socket)
+        await emit(bus, "s1")
+        for socket in sockets:
+            assert positions([await next_frame(socket)]) == [1]
+    # Each of the two places is read anew only after something was recorded.
+    assert len([one for one in read if one[1] == 1]) < 20

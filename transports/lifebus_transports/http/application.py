@@ -1,0 +1,86 @@
+"""The gateway as one ASGI application: the gate, the routes, the streams."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from msgspec import Struct
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.types import ASGIApp
+
+from lifebus_transports.http.access.gate import GatewayGate, Identity
+from lifebus_transports.http.access.tickets import Tickets
+from lifebus_transports.http.documents.asyncapi import asyncapi
+from lifebus_transports.http.documents.openapi import openapi
+from lifebus_transports.http.events import EventStreams
+from lifebus_transports.http.following.follower import Following
+from lifebus_transports.http.operations import receipts, signals
+from lifebus_transports.http.operations.broker import BrokerRoutes
+from lifebus_transports.http.operations.errors import refuse
+from lifebus_transports.http.operations.operation import Served
+from lifebus_transports.http.operations.table import OPERATIONS, bind
+from lifebus_transports.http.ports import Calls
+from lifebus_transports.http.requests import endpoint_of, respond
+from lifebus_transports.http.sockets import SocketStreams
+
+EVENTS: Final = "/api/events"
+STREAM: Final = "/api/stream"
+
+_SMALL: Final = 1_024  # what is shorter is not worth compressing
+_CODES: Final = {404: "not_found", 405: "method_not_allowed"}
+
+
+class Gateway(Struct, frozen=True, kw_only=True):
+    """What the application is made of; `further` serves operations of other families."""
+
+    calls: Calls
+    following: Following
+    identity: Identity
+    tickets: Tickets
+    compression: bool = False
+    further: Iterable[Served] = ()
+
+
+def make_application(gateway: Gateway) -> ASGIApp:
+    """Return the application.
+
+    Raises:
+        ValueError: an operation is served by nothing or twice.
+    """
+    documents: Mapping[str, Callable[[], dict[str, Any]]] = {"openapi": openapi, "asyncapi": asyncapi}
+    served = bind(
+        (BrokerRoutes(gateway.tickets, documents).served(), receipts.served(), signals.served(), *gateway.further)
+    )
+    routes: list[BaseRoute] = [
+        Route(operation.path, endpoint_of(operation, served[operation.name], gateway.calls), methods=[operation.method])
+        for operation in OPERATIONS
+    ]
+    routes += [
+        Route(EVENTS, EventStreams(gateway.following).answer, methods=["GET"]),
+        WebSocketRoute(STREAM, SocketStreams(gateway.following)),
+    ]
+    inner = Starlette(routes=routes, exception_handlers={HTTPException: _plain})
+    # Redirects would carry a token to another address.
+    inner.router.redirect_slashes = False
+    app: ASGIApp = GZipMiddleware(inner, minimum_size=_SMALL) if gateway.compression else inner
+    return GatewayGate(
+        app,
+        gateway.identity,
+        OPERATIONS,
+        tickets=gateway.tickets,
+        streams=frozenset({EVENTS, STREAM}),
+        counters=gateway.following.counters,
+    )
+
+
+def _plain(_: Request, fault: Exception) -> Response:
+    """Return what no route was found for, in the form of every refusal."""
+    status, headers = (fault.status_code, fault.headers) if isinstance(fault, HTTPException) else (500, None)
+    response = respond(refuse(status, _CODES.get(status, "request_failed"), "there is no such route"))
+    for name, value in (headers or {}).items():
+        response.headers[name] = value
+    return response

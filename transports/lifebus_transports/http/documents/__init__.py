@@ -1,0 +1,1 @@
+"""What describes the gateway to programs: OpenAPI for its routes, AsyncAPI for its streams."""

@@ -1,0 +1,114 @@
+"""The AsyncAPI description of the streams, made of their frames.  Pure."""
+
+from typing import Any, Final
+
+import msgspec
+
+from lifebus_contract import CONTRACT_VERSION
+from lifebus_transports.http.documents.openapi import parameters_of, plain
+from lifebus_transports.http.following.frames import (
+    Behind,
+    BehindFrame,
+    CaughtUpFrame,
+    CursorFrame,
+    ErrorFrame,
+    EventFrame,
+    GapFrame,
+    Missing,
+    PingCommand,
+    PongFrame,
+    Ready,
+    ReadyFrame,
+    ReceiptPayload,
+    SignalPayload,
+    SubscribeCommand,
+    Trouble,
+    UnsubscribeCommand,
+)
+from lifebus_transports.http.following.opening import StreamQuery
+
+_REFERENCE: Final = "#/components/schemas/{name}"
+_TYPES: Final = (
+    Behind,
+    BehindFrame,
+    CaughtUpFrame,
+    CursorFrame,
+    ErrorFrame,
+    EventFrame,
+    GapFrame,
+    Missing,
+    PingCommand,
+    PongFrame,
+    Ready,
+    ReadyFrame,
+    ReceiptPayload,
+    SignalPayload,
+    SubscribeCommand,
+    Trouble,
+    UnsubscribeCommand,
+)
+_SENT: Final = {
+    "event": (EventFrame, "A record of a topic; its id continues behind it."),
+    "ready": (ReadyFrame, "The first frame: where the stream begins, and whether anything is missing."),
+    "gap": (GapFrame, "Records are gone that the stream had yet to send."),
+    "behind": (BehindFrame, "The client is late; nothing is left out."),
+    "caughtUp": (CaughtUpFrame, "A client that was late has everything there is."),
+    "cursor": (CursorFrame, "The stream moved past records that its filters leave out."),
+    "pong": (PongFrame, "The answer to ping."),
+    "error": (ErrorFrame, "A command was not followed, or the stream ends."),
+}
+_TAKEN: Final = {
+    "subscribe": (SubscribeCommand, "Follow something else."),
+    "unsubscribe": (UnsubscribeCommand, "Follow nothing."),
+    "ping": (PingCommand, "Is answered with pong."),
+}
+
+
+def asyncapi() -> dict[str, Any]:
+    """Return the description."""
+    _, schemas = msgspec.json.schema_components(_TYPES, ref_template=_REFERENCE)
+    query = {
+        "type": "object",
+        "properties": {one["name"]: one["schema"] for one in parameters_of(StreamQuery, "query")},
+        "additionalProperties": False,
+    }
+    description = {
+        "asyncapi": "3.0.0",
+        "info": {
+            "title": "lifebus streams",
+            "version": CONTRACT_VERSION,
+            "description": "What the gateway of a lifebus broker sends to those who follow: see docs/gateway.md.",
+            "license": {"name": "MIT"},
+        },
+        "defaultContentType": "application/json",
+        "servers": {"local": {"host": "127.0.0.1:8000", "protocol": "ws"}},
+        "channels": {
+            "stream": {
+                "address": "/api/stream",
+                "description": "Over WebSocket; the same frames come from /api/events as server-sent events.",
+                "messages": {name: {"$ref": f"#/components/messages/{name}"} for name in (*_SENT, *_TAKEN)},
+                "bindings": {"ws": {"method": "GET", "query": query, "bindingVersion": "0.1.0"}},
+            }
+        },
+        "operations": {
+            "follow": _operation("send", tuple(_SENT), "What the gateway sends."),
+            "steer": _operation("receive", tuple(_TAKEN), "What a client may send."),
+        },
+        "components": {
+            "messages": {
+                name: {"summary": summary, "payload": {"$ref": _REFERENCE.format(name=kind.__name__)}}
+                for name, (kind, summary) in (_SENT | _TAKEN).items()
+            },
+            "schemas": dict(sorted(schemas.items())),
+        },
+    }
+    return plain(description)
+
+
+def _operation(action: str, messages: tuple[str, ...], summary: str) -> dict[str, Any]:
+    return {
+        "action": action,
+        "summary": summary,
+        "channel": {"$ref": "#/channels/stream"},
+        "messages": [{"$ref": f"#/channels/stream/messages/{name}"} for name in messages],
+    }

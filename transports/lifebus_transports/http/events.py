@@ -1,0 +1,116 @@
+"""Streams as server-sent events."""
+
+from collections.abc import Callable
+
+import anyio
+import structlog
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from lifebus_contract import LifebusError
+from lifebus_transports.http.following.follower import Following
+from lifebus_transports.http.following.frames import (
+    KEEP_ALIVE,
+    ControlFrame,
+    ErrorFrame,
+    Trouble,
+    as_event,
+    control_event,
+)
+from lifebus_transports.http.following.opening import StreamQuery, opening_of
+from lifebus_transports.http.following.stream import Records, TopicStream
+from lifebus_transports.http.operations.errors import HttpRefusal, refusal_of, refuse
+from lifebus_transports.http.requests import query_of, respond
+
+_log = structlog.get_logger("lifebus.gateway")
+_TYPE = (b"content-type", b"text/event-stream; charset=utf-8")
+
+
+class EventStreams:
+    """Answers `GET /api/events`."""
+
+    def __init__(self, following: Following) -> None:
+        self._following = following
+
+    async def answer(self, request: Request) -> Response:
+        """Return the answer that follows, or why there is none."""
+        try:
+            query: StreamQuery = query_of(request.scope["query_string"].decode("latin-1"), StreamQuery)
+            opening = opening_of(query, request.headers.get("last-event-id"))
+            stream = self._following.stream(opening)
+            first = await stream.open(opening.cursor, opening.begin)
+        except HttpRefusal as refusal:
+            return respond(refusal.reply)
+        except ValueError as fault:
+            return respond(refuse(400, "invalid_request", str(fault)[:512]))
+        except LifebusError as fault:
+            return respond(refusal_of(fault))
+        if request.method == "HEAD":
+            return Response(headers={"Content-Type": "text/event-stream"})
+        return _EventResponse(self._following, stream, first)
+
+
+class _EventResponse(Response):
+    """An answer that goes on until its client leaves, does not read, or the gateway stops."""
+
+    def __init__(self, following: Following, stream: TopicStream, first: ControlFrame) -> None:
+        super().__init__(headers={"Content-Type": "text/event-stream"})
+        self._following = following
+        self._stream = stream
+        self._first = first
+        self._abort: Callable[[], None] = lambda: None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the stream; `receive` says when its client is gone."""
+        self._following.counters.streams += 1
+        self._abort = scope["state"]["abort"]
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_until_gone, receive, tasks.cancel_scope)
+                tasks.start_soon(_until_closing, self._following.closing, tasks.cancel_scope)
+                await send({"type": "http.response.start", "status": 200, "headers": [_TYPE]})
+                await self._send_all(send)
+                tasks.cancel_scope.cancel()
+        finally:
+            self._following.counters.streams -= 1
+
+    async def _send_all(self, send: Send) -> None:
+        data = control_event(self._first)
+        while True:
+            try:
+                with anyio.fail_after(self._following.send_s):
+                    await send({"type": "http.response.body", "body": data, "more_body": True})
+            except TimeoutError:
+                # What is in its buffers stands before a last id that the client has: it continues there.
+                self._following.counters.ended_slow += 1
+                _log.info("gateway_slow_stream", kind="events")
+                self._abort()
+                return
+            try:
+                found = await self._stream.read()
+            except LifebusError as fault:
+                trouble = Trouble(code=fault.code or "internal_error", message=fault.detail[:512])
+                frame = ErrorFrame(id=self._stream.last_id, payload=trouble)
+                await send({"type": "http.response.body", "body": control_event(frame)})
+                return
+            data = _bytes_of(found)
+
+
+def _bytes_of(found: Records | ControlFrame | None) -> bytes:
+    if found is None:
+        return KEEP_ALIVE
+    if not isinstance(found, Records):
+        return control_event(found)
+    return b"".join([as_event(identity, tail) for identity, tail in found.events])
+
+
+async def _until_gone(receive: Receive, scope: anyio.CancelScope) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    scope.cancel()
+
+
+async def _until_closing(closing: anyio.Event, scope: anyio.CancelScope) -> None:
+    await closing.wait()
+    scope.cancel()

@@ -1,0 +1,155 @@
+"""Pages of what is followed, read once for all who are at the same place."""
+
+import asyncio
+from typing import Final
+
+import anyio
+from anyio.abc import TaskGroup
+from msgspec import Struct
+
+from lifebus_contract import BrokerBusy, LifebusError
+from lifebus_transports.http.following.frames import PreparedRecord, own_item, receipt_item, signal_item
+from lifebus_transports.http.following.topics import OWN_ADAPTER, Topic
+from lifebus_transports.http.ports import Calls, GatewayPeer
+from lifebus_transports.messages.reads import Backfill, BackfillPage
+from lifebus_transports.messages.signals import SignalBackfill, SignalPage
+
+ROWS: Final = 256
+_READERS: Final = 4  # the broker bounds its reads, and others read as well
+_KEPT: Final = 64
+_BUSY_S: Final = 0.05
+_TRIES: Final = 200
+
+
+class PreparedPage(Struct, frozen=True, kw_only=True):
+    """A page, made ready for every follower; what the fields say is as in `BackfillPage`."""
+
+    epoch: str
+    items: tuple[PreparedRecord, ...]
+    next: int
+    head: int
+    floor: int
+    complete: bool
+    is_gone: bool
+    is_deleted: bool = False
+
+
+class Pages:
+    """Reads pages; those that several followers want at once are read once."""
+
+    def __init__(self, calls: Calls, tasks: TaskGroup) -> None:
+        self.reads = 0
+        self._calls = calls
+        self._tasks = tasks
+        self._peer = GatewayPeer()
+        self._readers = anyio.Semaphore(_READERS)
+        self._pages: dict[tuple[Topic, int], asyncio.Future[PreparedPage]] = {}
+
+    def forget(self, changed: frozenset[tuple[str, str, str]]) -> None:
+        """Read again what changed; whoever waits for an older page still gets that one."""
+        self._pages = {key: page for key, page in self._pages.items() if key[0].wakes not in changed}
+
+    async def read(self, topic: Topic, after: int) -> PreparedPage:
+        """Return what comes after a number.
+
+        Raises:
+            LifebusError: the broker refused, or was busy for too long.
+        """
+        key = (topic, after)
+        page = self._pages.get(key)
+        if page is None:
+            page = self._pages[key] = asyncio.get_running_loop().create_future()
+            # In a task of its own: a follower that leaves must not take the page from the others.
+            self._tasks.start_soon(self._fetch, key, page)
+        return await asyncio.shield(page)
+
+    async def place(self, topic: Topic, after: int, epoch: str | None) -> PreparedPage:
+        """Return where a number stands in a topic: a page of one record at most.
+
+        Raises:
+            LifebusError: the broker refused, or was busy for too long.
+        """
+        return await self._ask(topic, after, epoch, 1)
+
+    async def _fetch(self, key: tuple[Topic, int], page: asyncio.Future[PreparedPage]) -> None:
+        try:
+            found = await self._ask(*key, None, ROWS)
+            if not page.done():
+                page.set_result(found)
+        except LifebusError as fault:
+            if not page.done():
+                page.set_exception(fault)
+                page.exception()  # taken here, too: every follower may have left
+            self._drop(key, page)
+        finally:
+            # Where the gateway stops, nobody must wait for a page that never comes.
+            if not page.done():
+                page.cancel()
+        if len(self._pages) > _KEPT:
+            self._drop(key, page)
+
+    def _drop(self, key: tuple[Topic, int], page: asyncio.Future[PreparedPage]) -> None:
+        if self._pages.get(key) is page:
+            del self._pages[key]
+
+    async def _ask(self, topic: Topic, after: int, epoch: str | None, limit: int) -> PreparedPage:
+        for _ in range(_TRIES):
+            try:
+                async with self._readers:
+                    self.reads += 1
+                    return await self._once(topic, after, epoch, limit)
+            except BrokerBusy:
+                # Others read a lot: what is followed waits for them, and not the other way round.
+                await anyio.sleep(_BUSY_S)
+        raise BrokerBusy("the broker is busy with other reads", code="busy")
+
+    async def _once(self, topic: Topic, after: int, epoch: str | None, limit: int) -> PreparedPage:
+        if topic.adapter is None:
+            wanted = topic.filters
+            return _receipts(
+                topic,
+                await self._calls.call(
+                    self._peer,
+                    "backfill",
+                    Backfill(
+                        epoch=epoch,
+                        after=after,
+                        limit=limit,
+                        adapter_id=wanted.adapter,
+                        session=wanted.session,
+                        event=wanted.event,
+                        status=wanted.status,
+                    ),
+                ),
+            )
+        asked = SignalBackfill(adapter_id=topic.adapter, thread=topic.thread, epoch=epoch, after=after, limit=limit)
+        return _signals(topic, await self._calls.call(self._peer, "signals", asked))
+
+
+def _receipts(topic: Topic, page: BackfillPage) -> PreparedPage:
+    return PreparedPage(
+        epoch=page.epoch,
+        items=tuple(receipt_item(topic.name, row) for row in page.rows),
+        next=page.next,
+        head=page.head,
+        floor=page.floor,
+        complete=page.complete,
+        is_gone=page.snapshot_required,
+    )
+
+
+def _signals(topic: Topic, page: SignalPage) -> PreparedPage:
+    items = (
+        own_item(topic.name, row) if topic.adapter == OWN_ADAPTER else signal_item(topic.name, topic.thread, row)
+        for row in page.rows
+    )
+    return PreparedPage(
+        epoch=page.epoch,
+        items=tuple(items),
+        next=page.next,
+        head=page.head,
+        floor=page.floor,
+        complete=page.complete,
+        is_gone=page.snapshot_required,
+        is_deleted=page.deleted,
+    )

@@ -1,0 +1,77 @@
+"""What a route is: its place, what it takes and answers, and what serves it.  Pure."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from enum import StrEnum
+from typing import Any, Final, Literal
+
+from msgspec import Struct
+
+from lifebus_transports.http.access.rbac import Actor
+from lifebus_transports.http.ports import Calls, GatewayPeer
+
+
+class Gate(StrEnum):
+    """What a caller has to show."""
+
+    TOKEN = "token"  # noqa: S105  a word, not a secret
+    """The gateway's bearer token."""
+    ROLE = "role"
+    """What the mode of roles asks for; where roles are disabled, the token."""
+
+
+class NoFields(Struct, frozen=True, forbid_unknown_fields=True):
+    """No parameters at all."""
+
+
+class Operation(Struct, frozen=True, kw_only=True):
+    """One route.
+
+    `answers` maps status codes to the types of their bodies, those of refusals too; `roles` may call it where its gate
+    is `ROLE`.  `path` names parameters in braces, which are the fields of `place`; `query` and `body` are read into
+    those types, and what does not fit is refused.
+    """
+
+    name: str
+    method: Literal["GET", "POST", "DELETE"]
+    path: str
+    summary: str
+    tag: str
+    place: type[Struct] = NoFields
+    query: type[Struct] = NoFields
+    body: type[Struct] | None = None
+    answers: Mapping[int, Any]
+    gate: Gate = Gate.TOKEN
+    roles: tuple[str, ...] = ()
+
+
+class RouteRequest(Struct, frozen=True, kw_only=True):
+    """One request: what it says in the types of its operation, and who sent it."""
+
+    calls: Calls
+    peer: GatewayPeer
+    place: Any
+    query: Any
+    body: Any
+    actor: Actor
+    origin: Mapping[str, str | None]
+    """Where it came from, as an audit keeps it: `ip` and `userAgent`."""
+
+
+class RouteReply(Struct, frozen=True):
+    """An answer whose status is not 200."""
+
+    status: int
+    body: Any
+
+
+Serve = Callable[[RouteRequest], Awaitable[Any]]
+"""Returns the body of a 200, or a `Reply`.
+
+Raises:
+    LifebusError: becomes the refusal that `errors` has for it.
+"""
+
+Served = Mapping[str, Serve]
+"""What serves each operation of a family, by its name."""
+
+OK: Final = "ok"

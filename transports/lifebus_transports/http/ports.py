@@ -1,0 +1,69 @@
+"""What the gateway needs of the broker: its verbs, and a call whenever something was recorded."""
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Protocol
+
+from lifebus_contract.fields import Document
+
+
+class GatewayPeer:
+    """One caller over HTTP; it gets answers alone, so there is nothing to send it."""
+
+    __slots__ = ()
+
+    is_operator = False
+    """Whoever has the token reads and works; what changes the ledger for everybody stays with the local sockets."""
+
+    @property
+    def identity(self) -> Hashable:
+        """The same for every call of a connection, and for no other connection."""
+        return id(self)
+
+    def send(self, number: int, verb: str, body: object) -> bool:  # noqa: ARG002  the protocol's
+        """Take no messages that answer nothing."""
+        return False
+
+
+class Calls(Protocol):
+    """The verbs (fulfilled by `lifebus_supervisor.api.api.Api`)."""
+
+    async def call(self, peer: GatewayPeer, verb: str, body: Document) -> Any:
+        """Return the answer to one call.
+
+        Raises:
+            LifebusError: the refusal.
+        """
+        ...
+
+
+class NotedReceipt(Protocol):
+    """What is asked of a recorded receipt (fulfilled by `lifebus_broker.ports.StoredReceipt`)."""
+
+    @property
+    def adapter_id(self) -> str:
+        """The adapter it is about."""
+        ...
+
+    @property
+    def harness_session_id(self) -> str | None:
+        """The session it is about."""
+        ...
+
+
+ReceiptsRecorded = Callable[[Sequence[NotedReceipt]], None]
+"""Called on the event loop with the receipts of one commit; must not block."""
+
+SignalsRecorded = Callable[[str, str, Sequence[object]], None]
+"""Called on the event loop with adapter and thread of new signals; must not block."""
+
+
+class Recorded(Protocol):
+    """Says that something was recorded; what it was is read from the verbs."""
+
+    def receipts(self, listener: ReceiptsRecorded, /) -> None:
+        """Add a listener to receipts."""
+        ...
+
+    def signals(self, listener: SignalsRecorded, /) -> None:
+        """Add a listener to signals."""
+        ...

@@ -1,0 +1,311 @@
+"""The gateway as a server: its sockets, uvicorn in the loop of the broker, a bounded stop."""
+
+import asyncio
+import contextlib
+import errno
+import logging
+import os
+import socket
+import ssl
+import time
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+import structlog
+import uvicorn
+from anyio.abc import TaskGroup
+from msgspec import Struct
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+from lifebus_contract import LifebusError
+from lifebus_transports.http.access.checks import Allowed, hosts_of
+from lifebus_transports.http.access.gate import Identity
+from lifebus_transports.http.access.rbac import Rbac, is_secret
+from lifebus_transports.http.access.tickets import Tickets
+from lifebus_transports.http.access.tokens import read_secret, take_token
+from lifebus_transports.http.application import Gateway, make_application
+from lifebus_transports.http.counters import GatewayCounters
+from lifebus_transports.http.following.follower import Following
+from lifebus_transports.http.following.pages import Pages
+from lifebus_transports.http.following.wakes import Wakes
+from lifebus_transports.http.ports import Calls, Recorded
+from lifebus_transports.http.settings import LOOPBACK, GatewaySettings, text_of
+
+_HEADER_S: Final = 5.0
+_HEADER_BYTES: Final = 16_384
+_COMMAND_BYTES: Final = 65_536
+_STOP_S: Final = 2.0
+_BACKLOG: Final = 1_024
+_TRIES: Final = 20
+_REFUSED: Final = "ASGI callable returned without completing handshake."
+
+_log = structlog.get_logger("lifebus.gateway")
+
+
+class Serving(Struct, frozen=True):
+    """A gateway that listens: its address, and the file with its token."""
+
+    url: str
+    token_file: Path
+
+
+@asynccontextmanager
+async def serving(
+    settings: GatewaySettings,
+    token_file: Path,
+    *,
+    calls: Calls,
+    recorded: Recorded,
+    tasks: TaskGroup,
+    counters: GatewayCounters,
+    environ: Mapping[str, str],
+) -> AsyncGenerator[Serving]:
+    """Serve within the block, in tasks of the group; `environ` may hold the secrets of roles.
+
+    Raises:
+        LifebusError: `gateway_secret`, `gateway_address`: a secret or the address cannot be used.
+    """
+    token = take_token(token_file)
+    rbac = partial(_rbac_of, settings, environ)
+    _require_secret(rbac())
+    sockets = _listen(settings.host, settings.port)
+    port: int = sockets[0].getsockname()[1]
+    hosts = hosts_of(port, tls=settings.has_tls, further=settings.host_names)
+    allowed = Allowed(hosts, frozenset(settings.origin_names))
+    pages = Pages(calls, tasks)
+    wakes = Wakes(pages.forget)
+    recorded.receipts(wakes.receipts_recorded)
+    recorded.signals(wakes.signals_recorded)
+    following = Following(pages, wakes, counters, send_s=settings.send_timeout_ms / 1000)
+    gateway = Gateway(
+        calls=calls,
+        following=following,
+        identity=Identity(token=token, allowed=allowed, is_loopback=settings.is_loopback, rbac=rbac),
+        tickets=Tickets(time.monotonic, os.urandom),
+        compression=settings.compression,
+    )
+    server = _Server(_config(settings, make_application(gateway)))
+    tasks.start_soon(server.serve, sockets)
+    try:
+        yield Serving(_url_of(settings, port), token_file)
+    finally:
+        wakes.close()
+        following.closing.set()
+        # uvicorn sees it within a tenth of a second, says farewell, and then cancels who is left.
+        server.should_exit = True
+        with anyio.move_on_after(_STOP_S, shield=True):
+            await server.ended.wait()
+
+
+def _require_secret(rbac: Rbac) -> None:
+    """Check that the secret of the mode of roles is there.
+
+    Raises:
+        LifebusError: `gateway_secret`.
+    """
+    secret = {"header": rbac.header_secret, "jwt": rbac.jwt_secret}.get(rbac.mode)
+    if rbac.mode != "disabled" and not is_secret(secret):
+        raise LifebusError(
+            f"`gateway.rbac_mode` is {rbac.mode}, and its secret is not there: a file of 32 bytes or more",
+            code="gateway_secret",
+        )
+
+
+def _url_of(settings: GatewaySettings, port: int) -> str:
+    host = "localhost" if settings.host == LOOPBACK else settings.host
+    bracketed = f"[{host}]" if ":" in host else host
+    return f"{'https' if settings.has_tls else 'http'}://{bracketed}:{port}"
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves signals to the broker, and says when it has ended."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ended = anyio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Capture none: the broker has handlers of its own."""
+        yield
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve until `should_exit`."""
+        try:
+            await super().serve(sockets)
+        finally:
+            self.ended.set()
+
+
+class _Connection(H11Protocol):
+    """A connection that has to say what it wants soon, of which there are only so many."""
+
+    max_connections = 1_024
+
+    def __init__(
+        self, config: Any, server_state: Any, app_state: dict[str, Any], _loop: asyncio.AbstractEventLoop | None = None
+    ) -> None:
+        # Handlers end the connection of a client that does not read by this: a farewell would wait for it, too.
+        super().__init__(config, server_state, {**app_state, "abort": self._abort}, _loop)
+        self._deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Take a connection, if there is room."""
+        super().connection_made(transport)
+        transport.set_write_buffer_limits(high=65_536)
+        if len(self.connections) > self.max_connections:
+            transport.abort()
+            return
+        self._deadline = self.loop.call_later(_HEADER_S, self._check_header)
+
+    def handle_events(self) -> None:
+        """Take what came; each request has a deadline of its own for its header."""
+        before = self.cycle
+        super().handle_events()
+        if self.cycle is not before:
+            self._end_deadline()
+
+    def handle_websocket_upgrade(self, event: Any) -> None:
+        """Go on as a WebSocket."""
+        self._end_deadline()
+        super().handle_websocket_upgrade(event)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End the deadline with the connection."""
+        self._end_deadline()
+        super().connection_lost(exc)
+
+    def _check_header(self) -> None:
+        """End a connection that did not say in time what it wants."""
+        self._deadline = None
+        self.transport.abort()
+
+    def _end_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _abort(self) -> None:
+        self.transport.abort()
+
+
+def _config(settings: GatewaySettings, application: Any) -> uvicorn.Config:
+    _forward_log()
+    protocol = type("Connection", (_Connection,), {"max_connections": settings.max_connections})
+    config = uvicorn.Config(
+        application,
+        http=protocol,
+        ws=WebSocketsSansIOProtocol,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        backlog=_BACKLOG,
+        h11_max_incomplete_event_size=_HEADER_BYTES,
+        ws_max_size=_COMMAND_BYTES,
+        ws_per_message_deflate=settings.compression,
+        timeout_graceful_shutdown=1,
+        ssl_certfile=text_of(settings.tls_cert) or None,
+        ssl_keyfile=text_of(settings.tls_key) or None,
+    )
+    try:
+        config.load()
+    except (OSError, ssl.SSLError) as fault:
+        raise LifebusError(f"the certificate or its key cannot be used: {fault}", code="gateway_address") from fault
+    return config
+
+
+def _listen(host: str, port: int) -> list[socket.socket]:
+    """Return sockets that listen on an address; for loopback on both kinds, with one port.
+
+    Raises:
+        LifebusError: `gateway_address`.
+    """
+    addresses = ("127.0.0.1", "::1") if host == LOOPBACK else (host,)
+    for _ in range(_TRIES):
+        with contextlib.ExitStack() as stack:
+            sockets: list[socket.socket] = []
+            try:
+                for address in addresses:
+                    chosen = sockets[0].getsockname()[1] if sockets else port
+                    sockets.append(stack.enter_context(_bound(address, chosen)))
+            except OSError as fault:
+                # A machine without IPv6 has the one address alone.
+                if sockets and fault.errno in {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}:
+                    stack.pop_all()
+                    return sockets
+                # The port that was free for one address may be taken for the other: another one is tried.
+                if port or fault.errno != errno.EADDRINUSE:
+                    raise LifebusError(
+                        f"cannot listen on {host}, port {port}: {fault.strerror}", code="gateway_address"
+                    ) from fault
+                continue
+            stack.pop_all()
+            return sockets
+    raise LifebusError(f"found no port that is free on {' and '.join(addresses)}", code="gateway_address")
+
+
+def _bound(address: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    found = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            found.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        found.bind((address, port))
+        # At once, so that nobody who read the address is refused while the server is still starting.
+        found.listen(_BACKLOG)
+    except OSError:
+        found.close()
+        raise
+    return found
+
+
+def _rbac_of(settings: GatewaySettings, environ: Mapping[str, str]) -> Rbac:
+    """Return what roles are compared with; the secrets as their files are now, so that they can be changed."""
+    return Rbac(
+        mode=settings.rbac_mode,
+        header_secret=_secret_of(settings.rbac_header_secret_file, environ.get("AGENT_EXTENSION_RBAC_HEADER_SECRET")),
+        jwt_secret=_secret_of(settings.rbac_jwt_secret_file, environ.get("AGENT_EXTENSION_RBAC_JWT_SECRET")),
+        jwt_algorithm=settings.rbac_jwt_algorithm.upper(),
+        jwt_issuer=text_of(settings.rbac_jwt_issuer),
+        jwt_audience=text_of(settings.rbac_jwt_audience),
+        jwt_role_claim=settings.rbac_jwt_role_claim,
+        jwt_actor_claim=settings.rbac_jwt_actor_claim,
+    )
+
+
+def _secret_of(file: str, variable: str | None) -> str | None:
+    if not text_of(file):
+        return variable
+    try:
+        return read_secret(Path(file).expanduser())
+    except LifebusError as fault:
+        _log.warning("gateway_secret_unusable", detail=fault.detail)
+        return None
+
+
+class _Forward(logging.Handler):
+    """Puts what uvicorn logs into the broker's log."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one line; tracebacks stay out, which may quote what a request said."""
+        # It says so of every upgrade that is refused, which the access log has already.
+        if record.levelno >= logging.WARNING and record.getMessage() != _REFUSED:
+            _log.warning("gateway_server", detail=record.getMessage()[:256])
+
+
+def _forward_log() -> None:
+    logger = logging.getLogger("uvicorn.error")
+    logger.propagate = False
+    # Below, uvicorn logs addresses with their query, which may hold a ticket.
+    logger.setLevel(logging.WARNING)
+    if not any(isinstance(handler, _Forward) for handler in logger.handlers):
+        logger.addHandler(_Forward())
