@@ -52,11 +52,12 @@ class ScriptedRunner:
         self.payloads.append(job.payload)
         self.tools[name] = tools
         ending = self.running[name] = asyncio.get_running_loop().create_future()
+        end = AttemptEnd(error="cancelled")
         try:
             async with anyio.create_task_group() as tasks:
                 if not self.stubborn:
                     tasks.start_soon(self._watch, tools, ending)
-                end: AttemptEnd = await ending
+                end = await ending
                 tasks.cancel_scope.cancel()
             return end
         finally:

@@ -190,24 +190,27 @@ def apply(before: JobStanding | None, record: JobRecord) -> JobStanding:
     Raises:
         JobContradiction: the record cannot follow.
     """
-    match record:
-        case WholeJob(standing=standing):
-            return standing
-        case JobQueued(at_ms=at_ms, definition=definition, payload=payload) if before is None:
-            wait = definition.not_before_ms
-            pause_ms = None if wait is None else max(0, wait - at_ms)
-            return JobStanding(
-                definition=definition,
-                payload=payload,
-                created_at_ms=at_ms,
-                next_attempt_at_ms=wait if pause_ms else None,
-                pause_ms=pause_ms or None,
-            )
-        case _ if before is None or isinstance(record, JobQueued):
-            raise JobContradiction(f"a record `{type(record).__name__}` cannot stand there")
+    if isinstance(record, WholeJob):
+        return record.standing
+    if isinstance(record, JobQueued) and before is None:
+        return _first(record)
+    if isinstance(record, JobQueued) or before is None:
+        raise JobContradiction(f"a record `{type(record).__name__}` cannot stand there")
     if (before.state is JobState.RUNNING) is not _needs_running(record, before):
         raise JobContradiction(f"a record `{type(record).__name__}` cannot follow the state `{before.state.value}`")
     return _changed(before, record)
+
+
+def _first(record: JobQueued) -> JobStanding:
+    wait = record.definition.not_before_ms
+    pause_ms = None if wait is None else max(0, wait - record.at_ms)
+    return JobStanding(
+        definition=record.definition,
+        payload=record.payload,
+        created_at_ms=record.at_ms,
+        next_attempt_at_ms=wait if pause_ms else None,
+        pause_ms=pause_ms or None,
+    )
 
 
 def _needs_running(record: JobRecord, before: JobStanding) -> bool:

@@ -1,7 +1,7 @@
 """Which events follow from a record of a job.  Pure."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -105,5 +105,6 @@ def _suggested(result: Any) -> str | None:
     """Return the text that a worker suggests."""
     if not isinstance(result, dict):
         return None
-    texts = (result.get(key) for key in ("suggestion", "outputText"))
+    found = cast("dict[str, Any]", result)
+    texts = (found.get(key) for key in ("suggestion", "outputText"))
     return next((text[:_MOST_TEXT] for text in texts if isinstance(text, str) and text), None)
