@@ -1,11 +1,13 @@
 """Roles: what is compared in each mode, in which order, and what stands in every answer."""
 
+from pathlib import Path
 from typing import Any
 
 import jwt
 import pytest
 
-from lifebus_transports.http.access.rbac import MAY_LIST, MAY_RELOAD, ROLES, Actor, Denied, Rbac, decide
+from lifebus_transports.http.access.rbac import MAY_LIST, MAY_RELOAD, ROLES, Denied, Rbac, RoleActor, decide
+from support.transports.gateway import running_gateway
 
 NOW = 1_800_000_000.0
 SECRET = "s" * 32
@@ -20,11 +22,11 @@ ROLE = "x-codex-role"
 
 def asked(
     rbac: Rbac, *headers: tuple[str, str], required: tuple[str, ...] = MAY_RELOAD, is_loopback: bool = True
-) -> Actor | Denied:
+) -> RoleActor | Denied:
     return decide(rbac, list(headers), required, is_loopback=is_loopback, now=NOW)
 
 
-def code(found: Actor | Denied) -> tuple[int, str]:
+def code(found: RoleActor | Denied) -> tuple[int, str]:
     assert isinstance(found, Denied)
     return found.status, found.code
 
@@ -34,7 +36,7 @@ def bearer(claims: dict[str, Any], key: str = SECRET, algorithm: str = "HS256", 
 
 
 def test_without_roles_the_listener_decides_and_never_what_a_caller_says() -> None:
-    assert asked(Rbac()) == Actor("admin", "local-disabled-rbac")
+    assert asked(Rbac()) == RoleActor("admin", "local-disabled-rbac")
     spoofed = (("x-forwarded-for", "127.0.0.1"), ("host", "localhost"))
     assert code(asked(Rbac(), *spoofed, is_loopback=False)) == (403, "rbac_disabled_remote_forbidden")
 
@@ -63,8 +65,8 @@ def test_the_shared_token_comes_before_the_role(headers: list[tuple[str, str]], 
 def test_a_role_is_one_of_four_and_each_route_names_those_that_suffice() -> None:
     for role in ROLES:
         listed = asked(HEADER, (TOKEN, SECRET), (ROLE, f" {role} "), ("x-codex-actor", "me"), required=MAY_LIST)
-        assert listed == Actor(role, "me")
-    assert asked(HEADER, (TOKEN, SECRET), (ROLE, "owner"), ("x-codex-actor", " ")) == Actor("owner", None)
+        assert listed == RoleActor(role, "me")
+    assert asked(HEADER, (TOKEN, SECRET), (ROLE, "owner"), ("x-codex-actor", " ")) == RoleActor("owner", None)
     denied = asked(HEADER, (TOKEN, SECRET), (ROLE, "member"))
     assert isinstance(denied, Denied)
     assert (denied.required, denied.role) == (("admin", "owner", "system"), "member")
@@ -126,13 +128,15 @@ def test_a_token_that_is_not_ours_now_and_whole_is_refused(fault: str) -> None:
 
 
 def test_a_good_token_says_who_calls() -> None:
-    assert asked(JWT, bearer(CLAIMS)) == Actor("admin", "me")
+    assert asked(JWT, bearer(CLAIMS)) == RoleActor("admin", "me")
     # Clocks differ a little.
-    assert asked(JWT, bearer(CLAIMS | {"iat": NOW + 29})) == Actor("admin", "me")
-    assert asked(JWT, bearer(CLAIMS | {"iat": NOW - 60, "exp": NOW - 29})) == Actor("admin", "me")
-    assert asked(JWT, ("authorization", bearer(without("sub"))[1].replace("Bearer", "bearer"))) == Actor("admin", None)
+    assert asked(JWT, bearer(CLAIMS | {"iat": NOW + 29})) == RoleActor("admin", "me")
+    assert asked(JWT, bearer(CLAIMS | {"iat": NOW - 60, "exp": NOW - 29})) == RoleActor("admin", "me")
+    assert asked(JWT, ("authorization", bearer(without("sub"))[1].replace("Bearer", "bearer"))) == RoleActor(
+        "admin", None
+    )
     named = Rbac(mode="jwt", jwt_secret=SECRET, jwt_role_claim="r", jwt_actor_claim="a")
-    assert asked(named, bearer(CLAIMS | {"r": "owner", "a": "you"})) == Actor("owner", "you")
+    assert asked(named, bearer(CLAIMS | {"r": "owner", "a": "you"})) == RoleActor("owner", "you")
 
 
 @pytest.mark.parametrize(
@@ -148,4 +152,25 @@ def test_a_good_token_says_who_calls() -> None:
 )
 def test_issuer_and_audience_are_compared_as_a_whole(claims: dict[str, Any], is_good: bool) -> None:
     rbac = Rbac(mode="jwt", jwt_secret=SECRET, jwt_issuer="i", jwt_audience="a")
-    assert isinstance(asked(rbac, bearer(CLAIMS | claims)), Actor) is is_good
+    assert isinstance(asked(rbac, bearer(CLAIMS | claims)), RoleActor) is is_good
+
+
+async def test_extensions_are_listed_and_reloaded_by_those_whose_role_suffices(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text(SECRET)
+    secret.chmod(0o600)
+    gateway = running_gateway(rbac_mode="header", rbac_header_secret_file=str(secret))
+    path = "/api/agents/extensions"
+    async with gateway as (_, address), address.client({TOKEN: SECRET, ROLE: "member"}) as member:
+        found = await member.get(path)
+        assert (found.status_code, found.json()["modules"]) == (200, [])
+        refused = await member.post(f"{path}/reload", json={})
+        assert (refused.status_code, refused.json()["code"]) == (403, "insufficient_role")
+        async with address.client({TOKEN: SECRET, ROLE: "owner"}) as owner:
+            done = await owner.post(f"{path}/reload", json={})
+            assert (done.status_code, done.json()["status"]) == (200, "ok")
+        # The gateway's own token is no role, and a secret that others may read is none at all.
+        async with address.client() as client:
+            assert (await client.get(path)).json()["code"] == "missing_header_token"
+            secret.chmod(0o644)
+            assert ((await client.get(path)).status_code) == 500

@@ -18,7 +18,7 @@ from lifebus_transports.http.documents.asyncapi import asyncapi
 from lifebus_transports.http.documents.openapi import openapi
 from lifebus_transports.http.events import EventStreams
 from lifebus_transports.http.following.follower import Following
-from lifebus_transports.http.operations import receipts, signals
+from lifebus_transports.http.operations import extensions, receipts, signals
 from lifebus_transports.http.operations.broker import BrokerRoutes
 from lifebus_transports.http.operations.errors import refuse
 from lifebus_transports.http.operations.operation import Served
@@ -53,7 +53,13 @@ def make_application(gateway: Gateway) -> ASGIApp:
     """
     documents: Mapping[str, Callable[[], dict[str, Any]]] = {"openapi": openapi, "asyncapi": asyncapi}
     served = bind(
-        (BrokerRoutes(gateway.tickets, documents).served(), receipts.served(), signals.served(), *gateway.further)
+        (
+            BrokerRoutes(gateway.tickets, documents).served(),
+            receipts.served(),
+            signals.served(),
+            extensions.served(),
+            *gateway.further,
+        )
     )
     routes: list[BaseRoute] = [
         Route(operation.path, endpoint_of(operation, served[operation.name], gateway.calls), methods=[operation.method])

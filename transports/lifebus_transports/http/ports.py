@@ -24,6 +24,14 @@ class GatewayPeer:
         return False
 
 
+class OperatorPeer(GatewayPeer):
+    """A caller whose role lets it do what operators do."""
+
+    __slots__ = ()
+
+    is_operator = True
+
+
 class Calls(Protocol):
     """The verbs (fulfilled by `lifebus_supervisor.api.api.Api`)."""
 

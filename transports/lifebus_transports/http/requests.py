@@ -13,7 +13,7 @@ from starlette.types import Scope
 
 from lifebus_contract import LifebusError
 from lifebus_transports.http.access.checks import Headers
-from lifebus_transports.http.access.rbac import Actor
+from lifebus_transports.http.access.rbac import RoleActor
 from lifebus_transports.http.operations.errors import HttpRefusal, refusal_of, refuse
 from lifebus_transports.http.operations.operation import Operation, RouteReply, RouteRequest, Serve
 from lifebus_transports.http.ports import Calls, GatewayPeer
@@ -112,7 +112,7 @@ async def _asked(request: Request, operation: Operation, calls: Calls) -> RouteR
         place=place,
         query=query,
         body=body,
-        actor=request.scope.get("lifebus.actor", Actor("", None)),
+        actor=request.scope.get("lifebus.actor", RoleActor("", None)),
         origin={
             "ip": client.host if client is not None else None,
             "userAgent": (request.headers.get("user-agent") or "")[:256] or None,

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lifebus_transports.http.access.checks import AccessRefusal, Allowed, Headers, bearer_of, check_request
 from lifebus_transports.http.access.failures import Failures
-from lifebus_transports.http.access.rbac import Actor, Rbac, decide
+from lifebus_transports.http.access.rbac import Rbac, RoleActor, decide
 from lifebus_transports.http.access.tickets import Tickets
 from lifebus_transports.http.access.tokens import is_same
 from lifebus_transports.http.counters import GatewayCounters
@@ -121,7 +121,7 @@ class GatewayGate:
         required = self._required(scope)
         if required is not None:
             found = decide(rbac, headers, required, is_loopback=self._identity.is_loopback, now=time.time())
-            if not isinstance(found, Actor):
+            if not isinstance(found, RoleActor):
                 return self._slowed(found) if found.status == 401 else found  # noqa: PLR2004
             scope["lifebus.actor"] = found
             # In the other modes the secret or the signature was the proof.

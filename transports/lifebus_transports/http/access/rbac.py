@@ -31,7 +31,7 @@ class Rbac(Struct, frozen=True, kw_only=True):
     jwt_actor_claim: str = "sub"
 
 
-class Actor(Struct, frozen=True):
+class RoleActor(Struct, frozen=True):
     """Who calls, as it is audited."""
 
     role: str
@@ -45,7 +45,9 @@ class Denied(AccessRefusal, frozen=True):
     role: str = ""
 
 
-def decide(rbac: Rbac, headers: Headers, required: tuple[str, ...], *, is_loopback: bool, now: float) -> Actor | Denied:
+def decide(
+    rbac: Rbac, headers: Headers, required: tuple[str, ...], *, is_loopback: bool, now: float
+) -> RoleActor | Denied:
     """Return who calls, or why the call is denied; `is_loopback` is of the listener, never of the peer's address."""
     match rbac.mode:
         case "disabled":
@@ -59,13 +61,13 @@ def decide(rbac: Rbac, headers: Headers, required: tuple[str, ...], *, is_loopba
     return Denied(403, "insufficient_role", f"the role {found.role} must not do this", required, found.role)
 
 
-def _disabled(*, is_loopback: bool) -> Actor | Denied:
+def _disabled(*, is_loopback: bool) -> RoleActor | Denied:
     if not is_loopback:
         return Denied(403, "rbac_disabled_remote_forbidden", "without roles, extensions are for this machine alone")
-    return Actor("admin", "local-disabled-rbac")
+    return RoleActor("admin", "local-disabled-rbac")
 
 
-def _by_header(rbac: Rbac, headers: Headers) -> Actor | Denied:
+def _by_header(rbac: Rbac, headers: Headers) -> RoleActor | Denied:
     if not is_secret(rbac.header_secret):
         return _misconfigured()
     token = _first(headers, "x-codex-rbac-token")
@@ -81,10 +83,10 @@ def _by_header(rbac: Rbac, headers: Headers) -> Actor | Denied:
         return Denied(401, "missing_role", "`x-codex-role` is missing")
     if role not in ROLES or sum(name == "x-codex-role" for name, _ in headers) > 1:
         return Denied(400, "invalid_role", f"`x-codex-role` is one of {', '.join(ROLES)}")
-    return Actor(role, _first(headers, "x-codex-actor") or None)
+    return RoleActor(role, _first(headers, "x-codex-actor") or None)
 
 
-def _by_jwt(rbac: Rbac, headers: Headers, now: float) -> Actor | Denied:
+def _by_jwt(rbac: Rbac, headers: Headers, now: float) -> RoleActor | Denied:
     if not is_secret(rbac.jwt_secret):
         return _misconfigured()
     given = _first(headers, "authorization")
@@ -99,7 +101,7 @@ def _by_jwt(rbac: Rbac, headers: Headers, now: float) -> Actor | Denied:
     role, actor = claims.get(rbac.jwt_role_claim), claims.get(rbac.jwt_actor_claim)
     if not isinstance(role, str) or role not in ROLES:
         return Denied(403, "invalid_role_claim", f"`{rbac.jwt_role_claim}` is one of {', '.join(ROLES)}")
-    return Actor(role, actor if isinstance(actor, str) and actor else None)
+    return RoleActor(role, actor if isinstance(actor, str) and actor else None)
 
 
 def _claims(rbac: Rbac, token: str, now: float) -> dict[str, Any] | None:

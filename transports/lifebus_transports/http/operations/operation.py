@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from lifebus_transports.http.access.rbac import Actor
+from lifebus_transports.http.access.rbac import RoleActor
 from lifebus_transports.http.ports import Calls, GatewayPeer
 
 
@@ -52,7 +52,7 @@ class RouteRequest(Struct, frozen=True, kw_only=True):
     place: Any
     query: Any
     body: Any
-    actor: Actor
+    actor: RoleActor
     origin: Mapping[str, str | None]
     """Where it came from, as an audit keeps it: `ip` and `userAgent`."""
 

@@ -3,10 +3,15 @@
 from collections.abc import Iterable
 from typing import Final
 
-from lifebus_transports.http.operations import broker, receipts, signals
+from lifebus_transports.http.operations import broker, extensions, receipts, signals
 from lifebus_transports.http.operations.operation import Operation, Serve, Served
 
-OPERATIONS: Final[tuple[Operation, ...]] = (*broker.OPERATIONS, *receipts.OPERATIONS, *signals.OPERATIONS)
+OPERATIONS: Final[tuple[Operation, ...]] = (
+    *broker.OPERATIONS,
+    *receipts.OPERATIONS,
+    *signals.OPERATIONS,
+    *extensions.OPERATIONS,
+)
 """In the order in which they are described."""
 
 

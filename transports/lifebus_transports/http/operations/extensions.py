@@ -1,0 +1,55 @@
+"""The routes of extensions: what is loaded, and a reload; both ask for a role (docs/gateway.md, "Roles")."""
+
+from lifebus_transports.http.access.rbac import MAY_LIST, MAY_RELOAD
+from lifebus_transports.http.operations.operation import Gate, NoFields, Operation, RouteReply, RouteRequest, Served
+from lifebus_transports.http.ports import OperatorPeer
+from lifebus_transports.messages.common import Nothing
+from lifebus_transports.messages.extensions.bodies import Actor, ExtensionList, ReloadAnswer, ReloadExtensions
+
+OPERATIONS = (
+    Operation(
+        name="extensions",
+        method="GET",
+        path="/api/agents/extensions",
+        summary="Lists the extensions that are loaded.",
+        tag="extensions",
+        answers={200: ExtensionList},
+        gate=Gate.ROLE,
+        roles=MAY_LIST,
+    ),
+    Operation(
+        name="reloadExtensions",
+        method="POST",
+        path="/api/agents/extensions/reload",
+        summary="Loads every extension anew, or changes nothing.",
+        tag="extensions",
+        body=NoFields,
+        answers={200: ReloadAnswer, 400: ReloadAnswer, 409: ReloadAnswer},
+        gate=Gate.ROLE,
+        roles=MAY_RELOAD,
+    ),
+)
+
+
+def served() -> Served:
+    """Return what serves each operation."""
+    return {"extensions": _list, "reloadExtensions": _reload}
+
+
+async def _list(asked: RouteRequest) -> ExtensionList:
+    found: ExtensionList = await asked.calls.call(asked.peer, "extensions_list", Nothing())
+    return found
+
+
+async def _reload(asked: RouteRequest) -> RouteReply:
+    origin = {name: value for name, value in asked.origin.items() if value is not None}
+    actor = Actor(role=asked.actor.role, id=asked.actor.actor, origin=origin)
+    # The role was the proof that the caller may do what operators do.
+    answer: ReloadAnswer = await asked.calls.call(OperatorPeer(), "extensions_reload", ReloadExtensions(actor=actor))
+    return RouteReply(_status(answer), answer)
+
+
+def _status(answer: ReloadAnswer) -> int:
+    if answer.status == "ok":
+        return 200
+    return 409 if answer.code == "reload_in_progress" else 400
