@@ -22,7 +22,7 @@ class ActionExecutor(Protocol):
 class JobQueue(Protocol):
     """Queues jobs."""
 
-    async def enqueue(self, job: NewJob) -> Enqueued:
+    async def enqueue(self, job: NewJob, /) -> Enqueued:
         """Return the job that there is now.
 
         Raises:
