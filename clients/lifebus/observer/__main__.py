@@ -1,13 +1,14 @@
 """``python -P -m lifebus.observer ORIGIN NUMBER ADAPTER RUNTIME_DIR PID STARTED``: started by the proxy alone.
 
 NUMBER counts the observers of this run from 1; PID and STARTED say which process the app-server is.  Descriptor 3 is
-the proxy's shared memory, 4 the pipe of records (lifebus.proxy.shared_memory).
+the proxy's shared memory, 4 the pipe of records (lifebus.proxy.shared_memory), 5 the way back to the proxy
+(lifebus.proxy.steering_socket).
 """
 
 import os
 import sys
 
-_MEMORY, _RECORDS = 3, 4
+_MEMORY, _RECORDS, _STEERING = 3, 4, 5
 _NICENESS = 10
 """Observing has time; the harness does not."""
 
@@ -15,7 +16,7 @@ _NICENESS = 10
 def main(arguments: list[str]) -> None:
     """Observe until the proxy has ended."""
     origin, number, adapter, runtime_dir, pid, started = arguments
-    os.closerange(_RECORDS + 1, os.sysconf("SC_OPEN_MAX"))  # or a pipe that the client gave its server never ends
+    os.closerange(_STEERING + 1, os.sysconf("SC_OPEN_MAX"))  # or a pipe that the client gave its server never ends
     os.nice(_NICENESS)
     from pathlib import Path  # noqa: PLC0415  after the descriptors are closed and we are out of the way
 

@@ -40,7 +40,8 @@ Positions = tuple[int, int]
 class Chunk(Struct, frozen=True):
     """Some bytes of one direction, when they came (milliseconds since 1970), and how many before them are missing.
 
-    `position` counts the bytes that passed before, `begins_line` says that the last one of them was a newline.
+    `position` counts the bytes that passed before, `begins_line` says that the last one of them was a newline, `ours`
+    that lifebus sent it and not the client.
     """
 
     direction: Direction
@@ -49,6 +50,7 @@ class Chunk(Struct, frozen=True):
     lost: int
     position: int
     begins_line: bool
+    ours: bool = False
 
 
 class Ending(Struct, frozen=True):
@@ -106,10 +108,10 @@ class Recording:
 
     def _take(self, record: tuple[int, ...]) -> Chunk:
         """Copy a chunk and free its room in the ring."""
-        direction, begins_line, length, at, at_ms, position = record
+        direction, begins_line, ours, length, at, at_ms, position = record
         start = direction * RING_BYTES + at % RING_BYTES
         data = bytes(self._rings[start : start + length])
         self._head[TAIL + direction] = at + length  # after the copy: from here on the proxy may overwrite it
         lost = position - self._seen[direction]
         self._seen[direction] = position + length
-        return Chunk(_NAMES[direction], data, at_ms, lost, position, bool(begins_line))
+        return Chunk(_NAMES[direction], data, at_ms, lost, position, bool(begins_line), bool(ours))

@@ -14,11 +14,13 @@ class Observers:
     """Starts observers apart, with none of our streams and in groups of their own; one at a time.
 
     `server` says whom they observe: the adapter, the runtime directory, the program's process id and when it started.
-    Where none can be started, the streams pass unobserved.
+    `steering` is their end of the way by which they have lines sent.  Where none can be started, the streams pass
+    unobserved.
     """
 
-    def __init__(self, memory: SharedMemory, server: list[str], origin: str, held: "set[int]") -> None:
+    def __init__(self, memory: SharedMemory, steering: int, server: list[str], origin: str, held: "set[int]") -> None:
         self._memory = memory
+        self._steering = steering
         self._server = server
         self._origin = origin
         self._held = held
@@ -33,7 +35,9 @@ class Observers:
         origin = self._origin if self._started == 1 else f"{self._origin}.{self._started}"
         module = [sys.executable, "-P", "-m", "lifebus.observer"]
         streams = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
-        shared = [(os.POSIX_SPAWN_DUP2, self._memory.file, 3), (os.POSIX_SPAWN_DUP2, self._memory.records, 4)]
+        # In this order: each number is lower than those that come after it, and so overwrites none of them.
+        given = (self._memory.file, self._memory.records, self._steering)
+        shared = [(os.POSIX_SPAWN_DUP2, number, place) for place, number in enumerate(given, 3)]
         words = [*module, origin, str(self._started), *self._server]
         try:
             self._pid = os.posix_spawn(

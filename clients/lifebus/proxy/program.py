@@ -5,10 +5,12 @@ import os
 import sys
 from time import time
 
+from lifebus.proxy.answers import AnswerFilter
 from lifebus.proxy.child import ProxyChild, die_as, hold_signals, interrupt
 from lifebus.proxy.observers import Observers
-from lifebus.proxy.pump import Pump
 from lifebus.proxy.shared_memory import IN, OUT, SharedMemory
+from lifebus.proxy.steered_pumps import InwardPump, OutwardPump
+from lifebus.proxy.steering_socket import SteeringSocket
 
 TYPE_CHECKING = False  # `typing` costs more than all the rest
 if TYPE_CHECKING:
@@ -58,16 +60,19 @@ def run_proxy(command: list[str], options: ProxyOptions) -> int:
         sys.stderr.write(_TERMINAL)
     held = hold_signals()  # before any thread starts: threads inherit the mask, so only `wait` gets signals
     memory = SharedMemory()
+    steering, answers = SteeringSocket(), AnswerFilter()
     try:
         child = ProxyChild(command, owned=options.owned, grace=options.grace, held=held)
     except OSError as fault:
         sys.stderr.write(f"lifebus: {command[0]}: {fault.strerror}\n")
         return _NOT_FOUND if isinstance(fault, FileNotFoundError) else _NOT_STARTED
-    inward, outward = Pump(0, child.stdin, memory.rings[IN]), Pump(child.stdout, 1, memory.rings[OUT])
+    inward = InwardPump(0, child.stdin, memory.rings[IN], steering, answers)
+    outward = OutwardPump(child.stdout, 1, memory.rings[OUT], answers)
     _start(inward.run, child.stdin_ended)
     thread, done = _start(outward.run)
     origin = options.origin or f"{options.adapter}-{int(time() * 1000):x}-{os.urandom(6).hex()}"
-    observers = Observers(memory, [options.adapter, options.runtime_dir, str(child.pid), child.started], origin, held)
+    server = [options.adapter, options.runtime_dir, str(child.pid), child.started]
+    observers = Observers(memory, steering.observer, server, origin, held)
     observers.start()
     code = child.wait(observers.on_exit)
     outward.end_soon()

@@ -28,6 +28,7 @@ class Pump:
         try:
             while self._left > 0 and self._copy():
                 pass
+            self._finish()
         except OSError:  # the other side notices by the end of its pipe
             at_end = None
         finally:
@@ -54,11 +55,19 @@ class Pump:
         length = self._read(room)
         if not length:
             return False
-        self._ring.commit(length)  # before it is passed on: no answer can be recorded before its question
-        self._write(room[:length])
+        # Before it is passed on: no answer can be recorded before its question.
+        begins_line = self._ring.commit(length)
+        self._pass_on(room[:length], begins_line=begins_line)
         if self._is_over:
             self._left -= length
         return True
+
+    def _pass_on(self, data: memoryview, *, begins_line: bool) -> None:  # noqa: ARG002  for pumps that look at lines
+        """Write a chunk that was read."""
+        self._write(data)
+
+    def _finish(self) -> None:
+        """Write what was kept back, at the end of the source."""
 
     def _read(self, room: memoryview) -> int:
         """Read what is there, waiting for the first byte; return 0 at the end."""

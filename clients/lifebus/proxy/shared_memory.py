@@ -36,8 +36,10 @@ observer knows.  `ENDED`: 1 once the program has ended, `CODE` its exit code, ne
 milliseconds of the monotonic clock.
 """
 
-RECORD = struct.Struct("=BBxxIQQQ")
-"""A chunk: direction, 1 where it begins a line, length, place in the ring, epoch ms, bytes that passed before it."""
+RECORD = struct.Struct("=BBBxIQQQ")
+"""A chunk: direction, 1 where it begins a line, 1 where it is ours and not the client's, length, place in the ring,
+epoch ms, bytes that passed before it.
+"""
 
 _pack = RECORD.pack  # looked up once: this is done for every message
 _NEWLINE = 10
@@ -86,7 +88,10 @@ class SharedMemory:
 
 
 class RingBuffer:
-    """One direction's ring: room for the next chunk, and the record of it."""
+    """One direction's ring: room for the next chunk, and the record of it.
+
+    `passed` counts the bytes so far; `begins_line` says that the last of them was a newline, or that there was none.
+    """
 
     def __init__(self, view: memoryview, direction: int, writer: int) -> None:
         start = HEAD_BYTES + direction * RING_BYTES
@@ -99,9 +104,9 @@ class RingBuffer:
         self._room = self._spare
         self._at = 0
         self._free = 0
-        self._passed = 0
+        self.passed = 0
         self._in_ring = False
-        self._begins_line = True
+        self.begins_line = True
         self._behind = False
         self._observed = True
 
@@ -121,21 +126,37 @@ class RingBuffer:
         self._room = self._ring[place : place + CHUNK_BYTES] if self._in_ring else self._spare
         return self._room
 
-    def commit(self, length: int) -> None:
-        """Record that so many bytes were read into the room; where that cannot be, they only count as passed."""
+    def commit(self, length: int, *, ours: bool = False) -> bool:
+        """Record that so many bytes were read into the room; where that cannot be, they only count as passed.
+
+        `ours` are bytes that the client has not sent.  Return whether they begin a line.
+        """
+        began = self.begins_line
         # The read may have waited long: only now it is known whether the observer has caught up.
-        recorded = (self._in_ring or self._move(length)) and self._write(length)
-        self._passed += length
+        recorded = (self._in_ring or self._move(length)) and self._write(length, ours=ours)
+        self.passed += length
         self._behind = not recorded
         if recorded:
             self._at += length
         else:
-            self._head[PASSED + self._direction] = self._passed
-        self._begins_line = self._room[length - 1] == _NEWLINE
+            self._head[PASSED + self._direction] = self.passed
+        self.begins_line = self._room[length - 1] == _NEWLINE
+        return began
+
+    def put(self, data: bytes) -> bool:
+        """Record bytes of ours that are about to be passed on; return False where the observer could not see them."""
+        self.reserve()
+        if not self._in_ring:
+            return False
+        for start in range(0, len(data), CHUNK_BYTES):
+            piece = data[start : start + CHUNK_BYTES]
+            self.reserve()[: len(piece)] = piece
+            self.commit(len(piece), ours=True)
+        return True
 
     def close(self) -> None:
         """Leave in the head how many bytes have passed."""
-        self._head[PASSED + self._direction] = self._passed
+        self._head[PASSED + self._direction] = self.passed
 
     def _move(self, length: int) -> bool:
         """Copy what was read into the spare buffer to the ring, if there is room by now."""
@@ -144,10 +165,11 @@ class RingBuffer:
             room[:length] = self._spare[:length]
         return self._in_ring
 
-    def _write(self, length: int) -> bool:
+    def _write(self, length: int, *, ours: bool) -> bool:
         now_ms = time_ns() // 1_000_000
+        record = _pack(self._direction, self.begins_line, ours, length, self._at, now_ms, self.passed)
         try:
-            os.write(self._writer, _pack(self._direction, self._begins_line, length, self._at, now_ms, self._passed))
+            os.write(self._writer, record)
         except BlockingIOError:
             return False
         except OSError as fault:

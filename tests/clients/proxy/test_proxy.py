@@ -190,13 +190,13 @@ def test_no_descriptor_and_no_dead_child_is_left_lying_about(tee: ProxyBox) -> N
         proxy = psutil.Process(process.pid)
         write_all(process, b"x")
         assert read_exactly(process, 1) == b"x"
-        # Its observers have ended at once, and it has given up: the client's three, two pipes, the memory (mapped, too)
-        # and one end of the records are left.
-        eventually(lambda: [child.name() for child in proxy.children()] == ["cat"] and proxy.num_fds() == 8)
+        # Its observers have ended at once, and it has given up: the client's three, two pipes, the memory (mapped too),
+        # one end of the records and both of the way back are left.
+        eventually(lambda: [child.name() for child in proxy.children()] == ["cat"] and proxy.num_fds() == 10)
         for _ in range(500):
             write_all(process, JUNK[:1_000])
             read_exactly(process, 1_000)
-        assert proxy.num_fds() == 8
+        assert proxy.num_fds() == 10
         assert proxy.num_threads() == 3
 
 
