@@ -44,6 +44,8 @@ class ScriptedRunner:
         self.forgotten: list[str] = []
         self.payloads: list[Metadata] = []
         self.stubborn = False
+        self.may_forget = anyio.Event()
+        self.may_forget.set()
 
     async def run(self, job: JobStanding, tools: AttemptTools) -> AttemptEnd:
         name = job.job_id
@@ -69,6 +71,7 @@ class ScriptedRunner:
 
     async def forget(self, job_id: str) -> None:
         self.forgotten.append(job_id)
+        await self.may_forget.wait()
 
     @staticmethod
     async def _watch(tools: AttemptTools, ending: asyncio.Future[AttemptEnd]) -> None:

@@ -255,6 +255,7 @@ async def test_what_a_drain_ends_waits_for_its_next_turn_and_loses_no_attempt() 
 
 async def test_of_what_is_over_failed_jobs_are_kept_longest() -> None:
     async with fresh_box(keep=10) as box:
+        box.runner.may_forget = anyio.Event()
         for number in range(12):
             box.clock[0] += 1
             await box.add(f"j{number}")
@@ -264,6 +265,7 @@ async def test_of_what_is_over_failed_jobs_are_kept_longest() -> None:
         await until(lambda: sorted(box.runner.forgotten) == ["j1", "j2"])
         with pytest.raises(StateConflict, match="forgotten"):
             await box.add("j1")
+        box.runner.may_forget.set()
         await until(lambda: not box.table.forgetting)
         with pytest.raises(StateConflict, match="forgotten"):
             await box.add("j1")
