@@ -40,8 +40,7 @@ class ActiveJob:
     """A job.  `standing` is what is durable, None as long as nothing is; `number` tells jobs in order of their coming.
 
     `records` counts those in its stream, `size` their bytes; `is_starting` says that the record of its start is on its
-    way.  `due` is when it is looked at again, by the clock of the event loop.  `changed` is set, and replaced, with
-    each durable change.
+    way.  `changed` is set, and replaced, with each durable change.
     """
 
     job_id: str
@@ -54,7 +53,6 @@ class ActiveJob:
     is_writing: bool = False
     is_starting: bool = False
     attempt: Attempt | None = None
-    due: float | None = None
     changed: anyio.Event = field(default_factory=anyio.Event)
 
     def notify(self) -> None:

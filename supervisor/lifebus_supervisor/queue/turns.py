@@ -11,7 +11,7 @@ from lifebus_supervisor.queue.indexes import JobIndexes, runs
 from lifebus_supervisor.queue.records import JobRecord, JobStanding, JobStarted
 from lifebus_supervisor.queue.rules.attempts import StopReason
 from lifebus_supervisor.queue.rules.scheduling import Aging, Waiting, WaitingJobs
-from lifebus_supervisor.runtime.due_times import DueTimes
+from lifebus_supervisor.runtime.due.due_times import DueTimes
 
 
 class JobTurns:

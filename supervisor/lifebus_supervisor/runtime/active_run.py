@@ -54,8 +54,7 @@ class ActiveRun:
     """A run.  `root` is the real path that it holds.
 
     `state` is what is durable; `unwritten` are first records that are not.  `tries` has, for each step that runs in
-    this process, what stops it.  `due` is the monotonic second at which it is looked at again.  One that `is_held`
-    goes on when its receipts have.
+    this process, what stops it.  One that `is_held` goes on when its receipts have.
     """
 
     state: RunState
@@ -66,7 +65,6 @@ class ActiveRun:
     inputs: list[Input] = field(default_factory=list[Input])
     tries: dict[str, anyio.Event] = field(default_factory=dict[str, anyio.Event])
     changed: anyio.Event | None = None
-    due: float | None = None
     is_writing: bool = False
     is_held: bool = False
 

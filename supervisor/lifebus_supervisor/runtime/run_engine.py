@@ -20,7 +20,7 @@ from lifebus_contract.runs import StepStatus
 from lifebus_supervisor.runtime.active_run import ActiveRun, Input
 from lifebus_supervisor.runtime.bus.receipt_emitter import MAX_WAITING, ReceiptEmitter, RunReceipts
 from lifebus_supervisor.runtime.bus.receipts import emissions_of
-from lifebus_supervisor.runtime.due_times import DueTimes
+from lifebus_supervisor.runtime.due.due_times import DueTimes
 from lifebus_supervisor.runtime.ports import Questions, TryRunner
 from lifebus_supervisor.runtime.rules.decisions import ObservedEnd, carry_on, decide, end_records
 from lifebus_supervisor.runtime.rules.run_questions import question_of

@@ -13,8 +13,8 @@ import anyio
 import structlog
 
 from lifebus_contract import LifebusError
+from lifebus_supervisor.runtime.due.due_queue import DueQueue
 from lifebus_supervisor.runtime.inbox.channels.channel import DeliveryFault, QuestionChannel
-from lifebus_supervisor.runtime.inbox.due_queue import DueQueue
 from lifebus_supervisor.runtime.inbox.inbox import Inbox
 from lifebus_supervisor.runtime.inbox.messages import QuestionMessage, message_for
 from lifebus_supervisor.runtime.inbox.records import (
@@ -25,7 +25,8 @@ from lifebus_supervisor.runtime.inbox.records import (
     QuestionState,
 )
 from lifebus_supervisor.runtime.inbox.reminders import ReminderPlan, after_quiet_ms, reminder_due_ms
-from lifebus_supervisor.runtime.inbox.retries import LONGEST_PAUSE_MS, ChannelPlan, due_delivery, pause_ms
+from lifebus_supervisor.runtime.inbox.retries import PAUSE, ChannelPlan, due_delivery
+from lifebus_supervisor.runtime.rules.retry_pause import pause_ms
 
 _UNWRITTEN_S: Final = 5.0
 """How long a worker rests when the journal takes nothing."""
@@ -158,7 +159,7 @@ class _ChannelWorker:
         if found is None:
             self.due.put(name, None)
             return
-        latest_ms = self._clock() + (2 * LONGEST_PAUSE_MS if found.is_retry else 0)
+        latest_ms = self._clock() + (2 * PAUSE.longest_ms if found.is_retry else 0)
         if found.at_ms > latest_ms:  # the clock was set back: a pause lasts no longer for that
             self.due.put_at_latest(name, latest_ms)
         else:
@@ -197,8 +198,8 @@ class _ChannelWorker:
             _log.info("question_delivered", channel=name, question_id=question, delivery_id=message.delivery_id)
             return NotificationDelivered(name, occasion, self._clock())
         known = message.state.channels.get(name)
-        failures = (known.failures if known is not None else 0) + 1
-        pause = pause_ms(failures, self._random(), asked_ms=fault.retry_after_ms)
+        plain = pause_ms(PAUSE, known.failures if known is not None else 0, self._random())
+        pause = max(plain, min(fault.retry_after_ms, PAUSE.longest_ms))
         _log.warning("question_not_delivered", channel=name, question_id=question, fault=fault.detail, retry_ms=pause)
         return NotificationFailed(name, self._clock() + pause, fault.detail[:_MAX_FAULT])
 

@@ -11,7 +11,9 @@ from typing import Final, Self
 
 from msgspec import Struct
 
+from lifebus_contract.flows import RetryPause
 from lifebus_supervisor.runtime.inbox.records import QuestionState
+from lifebus_supervisor.runtime.rules.retry_pause import pause_ms
 
 _MINUTE_MS: Final = 60_000
 _SPAN: Final = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)")
@@ -60,10 +62,9 @@ def reminder_due_ms(state: QuestionState, plan: ReminderPlan, since_ms: int | No
     """
     if not state.is_open or not plan.first_ms:
         return None
-    # The exponent is bounded, or a question that is open for years would make an enormous number.
-    pause_ms = min(plan.first_ms << min(state.occasion, 32), max(plan.longest_ms, plan.first_ms))
+    pauses = RetryPause(first_ms=plan.first_ms, longest_ms=max(plan.longest_ms, plan.first_ms), jitter_percent=0)
     began_ms = state.occasion_at_ms if since_ms is None else since_ms
-    return after_quiet_ms(began_ms + pause_ms, plan.quiet, plan.zone)
+    return after_quiet_ms(began_ms + pause_ms(pauses, state.occasion, 0.0), plan.quiet, plan.zone)
 
 
 def after_quiet_ms(at_ms: int, quiet: QuietHours | None, zone: tzinfo | None) -> int:

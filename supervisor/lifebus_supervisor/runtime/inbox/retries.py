@@ -4,15 +4,11 @@ from typing import Final
 
 from msgspec import Struct
 
+from lifebus_contract.flows import RetryPause
 from lifebus_supervisor.runtime.inbox.records import ChannelState, Occasion, QuestionState
 
-FIRST_PAUSE_MS: Final = 5_000
-"""The pause after the first try that failed; it doubles with each."""
-
-LONGEST_PAUSE_MS: Final = 900_000
-"""The longest pause between two tries that fail."""
-
-_JITTER: Final = 0.25
+PAUSE: Final = RetryPause(first_ms=5_000, longest_ms=900_000)
+"""The pause between two tries that fail; a receiver may ask for a longer one, up to the longest."""
 
 
 class ChannelPlan(Struct, frozen=True, kw_only=True):
@@ -40,15 +36,6 @@ def due_delivery(state: QuestionState, plan: ChannelPlan) -> DueDelivery | None:
     if known is not None and known.failures:
         return DueDelivery(occasion, known.retry_at_ms, is_retry=True)
     return DueDelivery(occasion, state.occasion_at_ms, is_retry=False)
-
-
-def pause_ms(failures: int, share: float, *, asked_ms: int = 0) -> int:
-    """Return the pause after so many failures in a row: up to a quarter longer by `share`, which lies in 0 to 1.
-
-    The receiver may ask for a longer one, up to the longest there is.
-    """
-    pause = min(FIRST_PAUSE_MS << min(failures - 1, 16), LONGEST_PAUSE_MS)
-    return max(int(pause * (1 + _JITTER * share)), min(asked_ms, LONGEST_PAUSE_MS))
 
 
 def _wanted(state: QuestionState, plan: ChannelPlan, known: ChannelState | None) -> int | None:
