@@ -64,6 +64,13 @@ class ObservationQueue:
         """Begin to read at these positions: what came before was reported by another observer."""
         self.read = self._reported = at
 
+    def advance(self, read: Positions) -> None:
+        """Take it that all is read up to these positions; call `add` for what is to be reported of it."""
+        if not len(self):
+            # Nothing waits: all before was reported, or said nothing, and stays so while what follows waits.
+            self._reported = self.read
+        self.read = read
+
     def add(self, observation: Observation, loss: ObservedLoss | None = None, *, read: Positions | None = None) -> None:
         """Queue one more; where the queue is full, signals are dropped first, and then everything.
 

@@ -105,7 +105,7 @@ class ObservationReader:
     def _move(self, direction: Direction, position: int) -> Positions:
         """Take it that a direction is read up to a position; return both."""
         into, out = self._queue.read
-        self._queue.read = (position, out) if direction == "in" else (into, position)
+        self._queue.advance((position, out) if direction == "in" else (into, position))
         return self._queue.read
 
     def _enqueue(

@@ -179,7 +179,7 @@ def test_what_is_reported_is_what_the_broker_has_from_the_beginning_on() -> None
     put(queue, signal(1))
     queue.add(fact(1), read=(3, 20))
     queue.add(signal(2), WEIGHT, read=(3, 40))
-    queue.read = (9, 50)
+    queue.advance((9, 50))
     queue.batch()
     queue.acknowledge(1)
     assert queue.reported == (3, 4)  # the fact of the same message is not there yet
@@ -187,3 +187,16 @@ def test_what_is_reported_is_what_the_broker_has_from_the_beginning_on() -> None
     assert queue.reported == (3, 20)
     queue.acknowledge(3)
     assert queue.reported == (9, 50)  # nothing waits: what said nothing is done with as well
+
+
+def test_what_was_reported_stays_so_when_more_comes() -> None:
+    queue = ObservationQueue()
+    queue.advance((30, 0))  # the client's line, which says nothing
+    assert queue.reported == (30, 0)
+    queue.advance((30, 20))
+    queue.add(signal(1), WEIGHT, read=(30, 20))
+    queue.advance((60, 20))
+    assert queue.reported == (30, 0)  # and not the second line, which came behind what waits
+    queue.batch()
+    queue.acknowledge(1)
+    assert queue.reported == (60, 20)

@@ -3,7 +3,6 @@
 import asyncio
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
@@ -54,11 +53,8 @@ def test_keys_come_in_the_order_of_their_places(steps: list[tuple[str, str, int]
         )
 
 
-@dataclass(eq=False)
 class Name:
     """Something that is due; it can be seen to be let go."""
-
-    due: float | None = None
 
 
 def put_and_remove(one: Name, heap: "KeyedHeap[Name, int]") -> None:
@@ -73,7 +69,7 @@ def set_and_unset(one: Name, times: "DueTimes[Name]") -> None:
 
 @pytest.mark.parametrize(
     ("make", "use"),
-    [(KeyedHeap, put_and_remove), (lambda: DueTimes(lambda _: None), set_and_unset)],
+    [(KeyedHeap[Name, int], put_and_remove), (lambda: DueTimes[Name](lambda _: None), set_and_unset)],
     ids=["heap", "times"],
 )
 async def test_what_is_due_no_more_is_let_go_long_before_its_time(
