@@ -252,7 +252,7 @@ class Store:
 
     def shrink_memory(self) -> None:
         """Drop the pages that are kept for the next writes: the system has most of them too."""
-        self.connection.execute("PRAGMA shrink_memory")
+        self._all("PRAGMA shrink_memory")
 
     def remove_tombstones(self, stones: Sequence[bytes], before_epoch_s: int) -> None:
         """Remove tombstones that bear a second before this one."""
