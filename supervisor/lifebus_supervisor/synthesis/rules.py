@@ -20,8 +20,10 @@ from lifebus_contract.extensions import (
 )
 from lifebus_contract.jobs import EnqueueStatus
 from lifebus_contract.transcripts import EntryStatus, TranscriptEntry
+from lifebus_supervisor.extensions.rules.plain_json import as_list, as_object
 from lifebus_supervisor.transcripts.records import StoredEntry
 from lifebus_supervisor.transcripts.rules.filling import APPROVAL, approvals_of, read_signal
+from lifebus_supervisor.transcripts.rules.items import details_of
 
 FILE_CHANGE: Final = "item/fileChange/requestApproval"
 """The method by which an app-server asks for the approval of changes to files."""
@@ -61,7 +63,7 @@ def due_events(session_id: str, signals: Iterable[bytes]) -> list[DueEvent]:
         if body is None or body.turn is None:
             continue
         project = project_of(session_id, body.project_id)
-        params = body.params if isinstance(body.params, dict) else {}
+        params = as_object(body.params)
         if body.method == FILE_CHANGE and body.request_id is not None:
             item = params.get("itemId")
             found.append(
@@ -216,24 +218,15 @@ def _is_item(entry: TranscriptEntry, due: DueEvent) -> bool:
 
 
 def _is_of(entry: TranscriptEntry, due: DueEvent) -> bool:
-    details = _details(entry)
+    details = details_of(entry)
     return details.get("itemId") == due.item_id and details.get("requestId") == due.request_id
 
 
 def _anchor(entry: TranscriptEntry) -> str:
-    anchor = _details(entry).get("itemId")
+    anchor = details_of(entry).get("itemId")
     return anchor if isinstance(anchor, str) else entry.message_id
 
 
 def _changes_of(item: StoredEntry | None) -> list[dict[str, Any]]:
-    changes = {} if item is None else _details(item.entry)
-    found = changes.get("changes")
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
-
-
-def _details(entry: TranscriptEntry) -> dict[str, Any]:
-    try:
-        found = msgspec.json.decode(entry.details or "{}")
-    except msgspec.DecodeError:
-        return {}
-    return found if isinstance(found, dict) else {}
+    changes = {} if item is None else details_of(item.entry)
+    return [as_object(one) for one in as_list(changes.get("changes")) if isinstance(one, dict)]

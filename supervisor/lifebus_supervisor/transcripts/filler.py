@@ -43,7 +43,7 @@ class TranscriptFiller:
         *,
         pause: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        self.beside: Beside = lambda *_: ()
+        self.beside: Beside = _nothing_beside
         self.after_change: Callable[[], None] = lambda: None
         self.lost = 0
         self._store = store
@@ -163,6 +163,10 @@ class TranscriptFiller:
 def _is_filled(adapter_id: str, thread: str) -> bool:
     """Whether a thread of signals is a session's; the process itself has the empty name."""
     return adapter_id != ADAPTER and thread != ""
+
+
+def _nothing_beside(_: str, __: str, ___: Sequence[StoredSignal]) -> Sequence[NewRecord]:
+    return ()
 
 
 def _size(entries: Sequence[StoredEntry]) -> int:

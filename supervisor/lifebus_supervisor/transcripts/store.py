@@ -80,7 +80,7 @@ class TranscriptStore:
         now_ms: Callable[[], int],
     ) -> None:
         self.marks = marks
-        self.on_growth: Callable[[str, int, int], None] = lambda *_: None
+        self.on_growth: Callable[[str, int, int], None] = lambda _, __, ___: None
         self.keeps = keeps
         self._journal = journal
         self._signals = signals
@@ -359,8 +359,8 @@ class TranscriptStore:
             raise error_of(refusal)
         # The next change has to see this one: the transcript is not given away before.
         with anyio.CancelScope(shield=True):
-            refused = await committed
-        if refused is not None:
+            await asyncio.wait((committed,))
+        if (refused := committed.result()) is not None:
             raise error_of(refused)
         self.on_growth(stream, self._now_ms() // 1_000, sum(map(len, bodies)))
 

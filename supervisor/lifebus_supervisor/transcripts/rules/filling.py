@@ -14,8 +14,16 @@ from msgspec.structs import replace
 
 from lifebus_adapters.app_server.context import identifier
 from lifebus_contract.transcripts import EntryRole, EntryStatus, TranscriptEntry
+from lifebus_supervisor.extensions.rules.plain_json import as_object
 from lifebus_supervisor.transcripts.records import StoredEntry
-from lifebus_supervisor.transcripts.rules.items import MAX_DETAILS, command_line, final_status, role_of, text_of
+from lifebus_supervisor.transcripts.rules.items import (
+    MAX_DETAILS,
+    command_line,
+    details_of,
+    final_status,
+    role_of,
+    text_of,
+)
 from lifebus_supervisor.transcripts.rules.merging import bounded, merged
 from lifebus_supervisor.transcripts.state import TranscriptState
 
@@ -108,7 +116,7 @@ class _Filling:
 
     def read(self, body: SignalBody) -> None:
         """Take in a signal."""
-        params = body.params if isinstance(body.params, dict) else {}
+        params = as_object(body.params)
         if body.request_id is not None:
             if body.method in _APPROVALS:
                 self._asked(body, params, body.request_id)
@@ -119,8 +127,8 @@ class _Filling:
 
     def item(self, body: SignalBody, params: dict[str, Any]) -> None:
         """Take in an item that began or is complete."""
-        item = params.get("item")
-        if not isinstance(item, dict) or body.turn is None:
+        item = as_object(params.get("item"))
+        if body.turn is None:
             return
         kind, name = identifier(item.get("type")), identifier(item.get("id"))
         if kind is None or name is None:
@@ -151,10 +159,9 @@ class _Filling:
         """Close what a turn left open; a turn that failed says why."""
         if body.turn is None:
             return
-        turn = params.get("turn")
-        found: dict[str, Any] = turn if isinstance(turn, dict) else {}
-        status, error = _TURN_ENDS.get(str(found.get("status")), EntryStatus.COMPLETE), found.get("error")
-        if isinstance(error, dict) and isinstance(error.get("message"), str):
+        turn = as_object(params.get("turn"))
+        status, error = _TURN_ENDS.get(str(turn.get("status")), EntryStatus.COMPLETE), as_object(turn.get("error"))
+        if isinstance(error.get("message"), str):
             self._merge(_failure(body.turn, error))
         self._close(status, lambda one: one.entry.turn_id == body.turn)
 
@@ -167,7 +174,7 @@ class _Filling:
         """Settle the request for an approval that the server waits for no longer."""
         number = params.get("requestId")
         for one in self._open():
-            if one.entry.type == APPROVAL and _details_of(one.entry).get("requestId") == number:
+            if one.entry.type == APPROVAL and details_of(one.entry).get("requestId") == number:
                 self._merge(replace(one.entry, status=EntryStatus.COMPLETE))
 
     def _asked(self, body: SignalBody, params: dict[str, Any], number: int | str) -> None:
@@ -273,7 +280,7 @@ def approvals_of(entries: Iterable[StoredEntry], turn: str, method: str) -> list
     return [
         one
         for one in entries
-        if one.entry.type == APPROVAL and one.entry.turn_id == turn and _details_of(one.entry).get("method") == method
+        if one.entry.type == APPROVAL and one.entry.turn_id == turn and details_of(one.entry).get("method") == method
     ]
 
 
@@ -286,14 +293,6 @@ def _failure(turn: str, error: dict[str, Any]) -> TranscriptEntry:
         content=error["message"],
         status=EntryStatus.ERROR,
     )
-
-
-def _details_of(entry: TranscriptEntry) -> dict[str, Any]:
-    try:
-        found = msgspec.json.decode(entry.details or "{}")
-    except msgspec.DecodeError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _time(found: Any) -> int | None:

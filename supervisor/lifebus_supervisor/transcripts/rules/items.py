@@ -5,7 +5,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from lifebus_contract.transcripts import EntryRole, EntryStatus
+from lifebus_contract.transcripts import EntryRole, EntryStatus, TranscriptEntry
+from lifebus_supervisor.extensions.rules.plain_json import as_list, as_object
 
 MAX_DETAILS: Final = 24_576
 """Most bytes of details; of more, the largest values are left out."""
@@ -78,10 +79,10 @@ class _Change(Struct, frozen=True):
 
 def _changes(found: Any) -> list[_Change]:
     changes: list[_Change] = []
-    for one in found if isinstance(found, list) else []:
-        if isinstance(one, dict) and isinstance(one.get("path"), str):
+    for one in map(as_object, as_list(found)):
+        if isinstance(one.get("path"), str):
             kind = one.get("kind")
-            word = kind.get("type") if isinstance(kind, dict) else kind
+            word = as_object(kind).get("type") if isinstance(kind, dict) else kind
             changes.append(_Change(one["path"], _text(word) or "update", _text(one.get("diff"))))
     return changes
 
@@ -106,15 +107,25 @@ def _change_details(status: str, changes: list[_Change]) -> str:
 
 def _user_content(found: Any) -> str:
     """Return the words of a person; what is no text stands there by its kind."""
-    inputs = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    inputs = [as_object(one) for one in as_list(found) if isinstance(one, dict)]
     return "\n".join(
         one["text"] if isinstance(one.get("text"), str) else f"[{_text(one.get('type')) or 'input'}]" for one in inputs
     )
 
 
+def details_of(entry: TranscriptEntry) -> dict[str, Any]:
+    """Return what the details of an entry say as JSON, nothing where they are no object."""
+    try:
+        return as_object(msgspec.json.decode(entry.details or "{}"))
+    except (msgspec.DecodeError, RecursionError):
+        return {}
+
+
 def _details(item: dict[str, Any]) -> str | None:
     """Return the rest of an item as JSON, without what is null, and without the largest values of too many."""
-    rest = {name: value for name, value in item.items() if name not in _SHOWN and value not in (None, [], {})}
+    rest: dict[str, Any] = {
+        name: value for name, value in item.items() if name not in _SHOWN and not _is_nothing(value)
+    }
     sizes = {name: len(msgspec.json.encode(value)) for name, value in rest.items()}
     while rest and sum(sizes[name] for name in rest) > MAX_DETAILS:
         largest = max(rest, key=sizes.__getitem__)
@@ -122,9 +133,13 @@ def _details(item: dict[str, Any]) -> str | None:
     return msgspec.json.encode(rest).decode() if rest else None
 
 
+def _is_nothing(value: Any) -> bool:
+    return value in (None, [], {})
+
+
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
 def _texts(value: Any) -> list[str]:
-    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+    return [one for one in as_list(value) if isinstance(one, str)]
