@@ -63,7 +63,7 @@ async def _interrupted(scene: Scene) -> str:
     return "the phase that was interrupted ran again, then the last one, and the run was completed"
 
 
-@_RESUME.check("resume.question", "escalation.proceed", "escalation.survival")
+@_RESUME.check("resume.question", "escalation.proceed", "escalation.survival", "resume.interrupted")
 async def _question(scene: Scene) -> str:
     run_id = await scene.run("a", "b")
     await scene.ends("a", 2)
