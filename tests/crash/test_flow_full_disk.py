@@ -11,7 +11,7 @@ import pytest
 
 import lifebus
 from integration.lifecycle.test_ledger import emit_until_refused
-from lifebus_contract import LifebusError
+from lifebus_contract import LifebusError, Receipt
 from lifebus_contract.questions import AnswerAction
 from lifebus_contract.runs import RunStatus, StepStatus
 from support.broker_process import broker_process
@@ -90,3 +90,56 @@ async def test_a_flow_stands_still_while_the_disk_is_full_and_an_answer_can_be_g
             assert [info.question.question_id for info in await bus.inbox.questions(open_only=False)] == [question]
             # What could not be written is tried again once a second, and each time is one line.
             assert written < 1_048_576
+
+
+async def test_a_full_disk_below_the_output_of_phases_costs_the_output_alone_and_is_said() -> None:
+    size = 300_000
+    loud = f"head -c {size} /dev/zero; echo last words >&2"
+    with short_directory() as home, small_disk(home) as disk:
+        project = home / "project"
+        project.mkdir()
+        commands = {
+            "a": f"{loud}; echo a >> world; if [ -p hold ]; then read line < hold; rm hold; fi",
+            "b": f"{loud}; echo b >> world; mkdir seen 2> /dev/null && exit 1; exit 0",  # the first try fails
+            "c": f"{loud}; echo c >> world; exit 2",
+        }
+        os.mkfifo(project / "hold")
+        async with (
+            broker_process(home, LIFEBUS_STATE_DIR=str(disk), LIFEBUS_LEDGER_PATH=str(home / "ledger.db")) as broker,
+            lifebus.connect(runtime_dir=broker.runtime_dir, timeout=PATIENCE_S) as bus,
+        ):
+            before = zip("abc", ((), ("a",), ("b",)), strict=True)
+            steps = [step(name, *needs, command=("/bin/sh", "-c", commands[name])) for name, needs in before]
+            ballast = fill(disk, leave=0)
+            await bus.flows.submit(flow(project, *steps), run_id="run_1")
+            eventually(lambda: world(project) == ["a"])
+            assert os.statvfs(disk).f_bavail == 0
+            (project / "hold").write_text("go on\n")
+            found = await until_answered(
+                partial(bus.flows.show, "run_1"), lambda found: found.run.status is RunStatus.WAITING
+            )
+            # Every end is the one that its program had, and each ran as often as that asks for.
+            assert world(project) == ["a", "b", "b", "c"]
+            done = {one.step_id: one for one in found.run.steps}
+            assert [one.status for one in done.values()] == [StepStatus.DONE, StepStatus.DONE, StepStatus.ASKING]
+            tries = [one for each in done.values() for one in each.tries]
+            assert [one.outcome.code for one in tries if one.outcome is not None] == [0, 1, 0, 2]
+            ends = [one for one in await bus.flows.events("run_1") if "outcome" in one.data]
+            assert [one.data["output_fault"] for one in ends] == ["No space left on device"] * 4
+            assert broker.log.count('"output_not_kept"') == 4
+            receipts = [one async for one in bus.receipts(since="start", until_head=True) if isinstance(one, Receipt)]
+            sizes = [one.telemetry_summary for one in receipts if one.event == "frame.ended"]
+            assert [(one["stdout_bytes"], one["stderr_bytes"]) for one in sizes] == [(size, 11)] * 4
+
+            # What comes when there is room again is kept whole.
+            ballast.unlink()
+            question = done["c"].question_id
+            assert question is not None
+            await bus.inbox.answer(question, AnswerAction.RETRY, responder="ann")
+            await until_answered(
+                bus.inbox.questions, lambda asked: asked and asked[-1].question.question_id != question
+            )
+            (end,) = [one for one in await bus.flows.events("run_1") if "outcome" in one.data][4:]
+            assert "output_fault" not in end.data
+            assert (disk / "runs/run_1/c.2.out").read_bytes() == bytes(size)
+            assert (disk / "runs/run_1/c.2.err").read_bytes() == b"last words\n"

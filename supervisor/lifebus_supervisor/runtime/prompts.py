@@ -87,7 +87,7 @@ async def prompt_end(prompt: HarnessPrompt, end: StepEnd, output: Path, environm
     outcome = judged(
         _own_code(end.outcome, one_shot.codes), report, redact(report.message, secrets_in(environment), (prompt.text,))
     )
-    return PromptEnd(outcome=outcome, report=report, session=session)
+    return PromptEnd(outcome=_unsaid(outcome, report, end.output_fault), report=report, session=session)
 
 
 def judged(outcome: Outcome, report: OneShotReport, message: str) -> Outcome:
@@ -96,6 +96,14 @@ def judged(outcome: Outcome, report: OneShotReport, message: str) -> Outcome:
         detail = f"the harness says that it failed: {message or 'without a reason'}"
         return structs.replace(outcome, kind=OutcomeKind.UNVERIFIED, detail=detail)
     return structs.replace(outcome, detail=message) if message and not outcome.detail else outcome
+
+
+def _unsaid(outcome: Outcome, report: OneShotReport, output_fault: str) -> Outcome:
+    """Return an outcome that is no good one where the harness may have said that it failed, and that was not kept."""
+    if outcome.kind is OutcomeKind.EXITED and outcome.code == 0 and report.failed is None and output_fault:
+        detail = f"what the harness said of its end could not be kept: {output_fault}"
+        return structs.replace(outcome, kind=OutcomeKind.UNVERIFIED, detail=detail)
+    return outcome
 
 
 def _own_code(outcome: Outcome, codes: CodeMap) -> Outcome:

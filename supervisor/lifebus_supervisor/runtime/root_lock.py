@@ -4,6 +4,7 @@ The lock is a file of the state directory, so that nothing is written into the p
 the run, and let go by the system when that process ends, however it ends.
 """
 
+import contextlib
 import fcntl
 import os
 import re
@@ -49,8 +50,10 @@ class RootLock:
         except OSError:
             os.close(descriptor)
             raise
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, holder.encode()[:_LONGEST_HOLDER], 0)
+        # It is held already: on a full disk those who come second do not learn by whom.
+        with contextlib.suppress(OSError):
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, holder.encode()[:_LONGEST_HOLDER], 0)
         return cls(descriptor)
 
     def close(self) -> None:

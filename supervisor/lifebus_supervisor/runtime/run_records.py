@@ -76,7 +76,7 @@ class TryEnded(_Record, frozen=True, kw_only=True, tag="try_ended"):
 
     `verdict` is None where the outcome says nothing about the step.  `retry_at_ms` is when the next try of the series
     is due, None where there is none.  `unknown_code` marks a code that no rule names.  `tail` is the end of what it
-    wrote, redacted; the byte counts are those of its whole output.
+    wrote, redacted; the byte counts are those of its whole output, `output_fault` says why not all of it could be kept.
     """
 
     step: str
@@ -91,6 +91,7 @@ class TryEnded(_Record, frozen=True, kw_only=True, tag="try_ended"):
     stderr_bytes: int = 0
     left_processes: int = 0
     tail: str = ""
+    output_fault: str = ""
     artifacts: tuple[Artifact, ...] = ()
     session: tuple[str, str] | None = None
 

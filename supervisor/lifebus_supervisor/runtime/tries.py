@@ -61,6 +61,8 @@ class Tries:
             limits=definition.limits,
         )
         end = await run_step(command, cancelled=cancelled)
+        if end.output_fault:
+            _log.warning("output_not_kept", run_id=state.run_id, step=step_id, detail=end.output_fault)
         self._finishing += 1
         is_stopped = anyio.current_effective_deadline() == -math.inf
         try:
@@ -136,6 +138,7 @@ async def _verified(state: RunState, step_id: str, end: StepEnd, session: tuple[
         stderr_bytes=end.stderr_bytes,
         left_processes=end.left,
         tail=end.tail,
+        output_fault=end.output_fault,
         artifacts=artifacts,
         session=session,
     )

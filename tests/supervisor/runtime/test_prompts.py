@@ -96,6 +96,19 @@ async def test_an_exit_code_of_0_is_no_good_end_where_the_harness_says_that_it_f
     assert end.outcome.detail == "the harness says that it failed: the model said no: [redacted]"
 
 
+@pytest.mark.parametrize(("fault", "kind"), [("", OutcomeKind.EXITED), ("disk full", OutcomeKind.UNVERIFIED)])
+async def test_an_exit_code_of_0_is_no_good_end_where_what_the_harness_said_could_not_be_kept(
+    tmp_path: Path, fault: str, kind: OutcomeKind
+) -> None:
+    (asked,) = resolve_prompts(flow(asking("hermes"))).steps
+    assert asked.prompt is not None
+    command = step(tmp_path, "true")
+    end = msgspec.structs.replace(await run(command), output_fault=fault)
+    found = await prompt_end(asked.prompt, end, command.output, command.environment)
+    assert (found.outcome.kind, found.outcome.code) == (kind, 0)
+    assert fault in found.outcome.detail
+
+
 async def test_a_bad_exit_code_stays_and_gets_the_reason(tmp_path: Path) -> None:
     end = await hermes(tmp_path, 1, "true")
     assert (end.outcome.kind, end.outcome.code) == (OutcomeKind.EXITED, 1)

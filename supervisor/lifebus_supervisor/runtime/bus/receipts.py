@@ -167,6 +167,7 @@ def _try_ended(maker: _Maker, _: RunState, record: TryEnded) -> None:
         "stdout_bytes": record.stdout_bytes,
         "stderr_bytes": record.stderr_bytes,
         "left_processes": record.left_processes or None,
+        "output_fault": record.output_fault or None,
         "retries_left": record.retry_at_ms is not None,
     }
     if record.verdict is StepVerdict.PROCEED:

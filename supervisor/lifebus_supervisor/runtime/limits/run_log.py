@@ -54,6 +54,8 @@ def _try_ended(record: TryEnded) -> _Told:
         data["code"] = record.outcome.code
     if record.verdict is not None:
         data["verdict"] = record.verdict.value
+    if record.output_fault:
+        data["output_fault"] = record.output_fault
     is_done = record.verdict is StepVerdict.PROCEED
     return "step_done" if is_done else "try_failed", record.step, data | {"duration_ms": record.duration_ms}
 

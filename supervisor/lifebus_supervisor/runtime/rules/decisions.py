@@ -63,6 +63,7 @@ class ObservedEnd(Struct, frozen=True, kw_only=True):
     stderr_bytes: int = 0
     left_processes: int = 0
     tail: str = ""
+    output_fault: str = ""
     artifacts: tuple[Artifact, ...] = ()
     session: tuple[str, str] | None = None
     costs: tuple[CostRecord, ...] = ()
@@ -211,6 +212,7 @@ def end_of_try(state: RunState, name: str, seen: ObservedEnd, *, now_ms: int, fr
         stderr_bytes=seen.stderr_bytes,
         left_processes=seen.left_processes,
         tail=seen.tail,
+        output_fault=seen.output_fault,
         artifacts=seen.artifacts,
         session=seen.session,
     )
