@@ -88,10 +88,13 @@ class TranscriptStore:
         self._loaded = LoadedTranscripts(journal)
         self._now_ms = now_ms
 
-    async def upsert(self, session_id: str, entry: TranscriptEntry) -> TranscriptEntry:
+    async def upsert(
+        self, session_id: str, entry: TranscriptEntry, beside: Sequence[NewRecord] = ()
+    ) -> TranscriptEntry:
         """Merge an entry into the one of its message id; return it as it is then, once that is durable.
 
-        What changes nothing is not recorded and no event tells of it.
+        What changes nothing is not recorded and no event tells of it.  `beside` are records of other streams, which are
+        durable together with it, and also where it changes nothing.
 
         Raises:
             StateConflict: ``session_deleted``.
@@ -105,11 +108,8 @@ class TranscriptStore:
             known = state.get(entry.message_id)
             now = merged(None if known is None else known.entry, entry)
             check_size(now)
-            return (
-                TranscriptChanges()
-                if known is not None and known.entry == now
-                else TranscriptChanges(entries=(state.place(now),))
-            )
+            changed = () if known is not None and known.entry == now else (state.place(now),)
+            return TranscriptChanges(entries=changed, beside=tuple(beside))
 
         async with self._loaded.use(session_id) as loaded:
             await self._change(loaded, decide(loaded.state))

@@ -38,7 +38,7 @@ def within(action: Action, scope: ActionScope) -> Action:
     return action
 
 
-def sessions_of(action: Action) -> str | None:
+def session_of(action: Action) -> str | None:
     """Return the session that an action changes or belongs to, None where its payload names none."""
     match action:
         case (

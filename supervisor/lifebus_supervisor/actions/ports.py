@@ -1,0 +1,96 @@
+"""What actions need from their neighbours, named as protocols, and the small values they exchange."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Protocol
+
+from msgspec import Struct
+
+from lifebus_broker.ports import NewRecord
+from lifebus_contract.actions.payloads import ApprovalDecision, DecisionScope
+from lifebus_contract.jobs import Enqueued, NewJob
+from lifebus_contract.transcripts import TranscriptEntry
+
+
+class Transcripts(Protocol):
+    """The transcripts, as far as actions write them (fulfilled by `TranscriptStore`)."""
+
+    async def upsert(
+        self, session_id: str, entry: TranscriptEntry, beside: Sequence[NewRecord] = ()
+    ) -> TranscriptEntry:
+        """Merge an entry, and have `beside` recorded in the same append, also where the entry changes nothing.
+
+        Raises:
+            LifebusError: it was refused, and nothing was recorded.
+        """
+        ...
+
+
+class Jobs(Protocol):
+    """The queue, as far as actions fill it (fulfilled by `JobTable`)."""
+
+    async def enqueue(self, new: NewJob) -> Enqueued:
+        """Queue a job; the same `job_id` with the same content is the same job, however often it comes.
+
+        Raises:
+            LifebusError: it was refused, and nothing was queued.
+        """
+        ...
+
+
+class PendingApproval(Struct, frozen=True, kw_only=True):
+    """An approval that an app-server waits for.  `approval_id` is never used for another one."""
+
+    approval_id: str
+    thread_id: str
+    turn_id: str | None
+
+
+class ControlState(StrEnum):
+    """What became of something that an app-server was to be told."""
+
+    DONE = "done"
+    LATE = "late"
+    """A person or the server has settled it before; nothing was sent."""
+    REFUSED = "refused"
+    """The server answered with an error."""
+    UNREACHABLE = "unreachable"
+    """Nothing was sent: no proxy of that thread is there."""
+    UNKNOWN = "unknown"
+    """It was sent, and nobody saw an answer."""
+
+
+class ControlOutcome(Struct, frozen=True):
+    """What became of it; `message` is what the server said, or why nothing was sent."""
+
+    state: ControlState
+    message: str = ""
+
+
+class AppServerControl(Protocol):
+    """Steers app-servers.  Each call ends within its own time, with an outcome and no exception for what may happen.
+
+    `decide` is safe to repeat: an approval is answered at most once, whoever asks.  `steer` is not.
+    """
+
+    async def approval(self, approval_id: str) -> PendingApproval | None:
+        """Return an approval that is pending now, None where it is not, or never was.
+
+        Raises:
+            LifebusError: nobody can tell now.
+        """
+        ...
+
+    async def decide(
+        self, approval: PendingApproval, decision: ApprovalDecision, scope: DecisionScope
+    ) -> ControlOutcome:
+        """Answer an approval, unless somebody else has."""
+        ...
+
+    async def steer(self, thread_id: str, turn_id: str, text: str, action_id: str | None) -> ControlOutcome:
+        """Tell a turn that runs something more; `action_id` is under what `steered` finds it again."""
+        ...
+
+    async def steered(self, action_id: str) -> ControlOutcome | None:
+        """Return what became of an earlier `steer`, `UNREACHABLE` where it was never sent; None where nobody knows."""
+        ...
