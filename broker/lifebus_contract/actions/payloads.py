@@ -5,16 +5,13 @@ adds is passed over.
 """
 
 from enum import StrEnum
-from typing import Annotated, Final
+from typing import Annotated
 
 from msgspec import Meta, Struct
 
 from lifebus_contract.fields import Identifier, Metadata
 from lifebus_contract.jobs import Dedupe, DedupeKey, JobPriority, ProjectId
 from lifebus_contract.transcripts import TranscriptEntry
-
-MAX_ACTION_BYTES: Final = 262_144
-"""Most bytes of an action's payload, as canonical JSON."""
 
 
 class ActionType(StrEnum):

@@ -19,6 +19,8 @@ from lifebus_broker.routing.fan_out import Fanout
 from lifebus_broker.routing.registry import Registry
 from lifebus_broker.signals.log import SignalLog
 from lifebus_contract import IdSource
+from lifebus_supervisor.actions.actions import Actions
+from lifebus_supervisor.actions.composing import compose_actions
 from lifebus_supervisor.api.api import Api
 from lifebus_supervisor.api.consumers import Consumers
 from lifebus_supervisor.api.dispatches import Dispatches
@@ -88,6 +90,7 @@ class Core:
     observations: ObservationVerbs
     consumers: Consumers
     inbox: Inbox
+    actions: Actions
     extensions: Extensions
     runs: RunTable
     queue: JobTable
@@ -137,7 +140,9 @@ def compose_core(
     queue = compose_queue(settings, bus, signals, tasks, transcripts.store)
     # Clients get less than the hook waits, or their answers would arrive at a closed connection.
     hook_budget_s = settings.limits.hook_answer_ms / 1000 * _HOOK_SHARE
-    extensions = _compose_extensions(settings, bus, signals, queue, transcripts.store.marks, tasks)
+    actions = compose_actions(ledger.journal, transcripts, queue, tasks)
+    reach = Reach(executor=actions, jobs=queue)
+    extensions = _compose_extensions(settings, bus, signals, reach, transcripts.store.marks, tasks)
     synthesis = Synthesizer(ledger.journal, transcripts.store, transcripts.filler, bus.ids.make)
     synthesis.sink = ExtensionSink(extensions, lambda: time.time_ns() // 1_000_000)
     return Core(
@@ -151,6 +156,7 @@ def compose_core(
         observations=ObservationVerbs(signals, AppServerIntake(bus, supervisor, recorder), registry, transcripts.store),
         consumers=consumers,
         inbox=inbox,
+        actions=actions,
         extensions=extensions,
         runs=runs,
         queue=queue,
@@ -170,9 +176,9 @@ def compose_core(
 
 
 def _compose_extensions(  # noqa: PLR0917  a step of the composition
-    settings: Settings, bus: EventBus, signals: SignalLog, queue: JobTable, kinds: SessionKinds, tasks: TaskGroup
+    settings: Settings, bus: EventBus, signals: SignalLog, reach: Reach, kinds: SessionKinds, tasks: TaskGroup
 ) -> Extensions:
-    """Make the extensions; what they may reach beside the queue is put in where it is made."""
+    """Make the extensions, which reach so much of the broker."""
     extensions = compose_extensions(
         settings.extensions,
         settings.runtime_dir,
@@ -181,7 +187,7 @@ def _compose_extensions(  # noqa: PLR0917  a step of the composition
         signals=signals,
         tasks=tasks,
     )
-    extensions.around = Reach(jobs=queue)
+    extensions.around = reach
     extensions.hidden = partial(is_hidden, kinds)
     return extensions
 

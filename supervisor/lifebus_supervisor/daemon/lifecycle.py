@@ -160,7 +160,7 @@ def _is_unfinished(daemon: Daemon) -> bool:
     if daemon.queue.turns.running:
         return True
     is_writing = daemon.bus.dispatches or daemon.bus.ledger.status().queued or daemon.corrector.is_pending
-    return bool(is_writing or daemon.runs.is_finishing)
+    return bool(is_writing or daemon.runs.is_finishing or daemon.actions.is_finishing)
 
 
 async def _handle_signals(signals: AsyncIterator[signal.Signals], daemon: Daemon) -> None:
