@@ -1,7 +1,7 @@
 """A broker with a gateway, and the clients that tests use: plain HTTP, WebSocket and server-sent events."""
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -49,7 +49,7 @@ class Address(Struct, frozen=True):
     @asynccontextmanager
     async def socket(
         self, query: str = "", headers: Mapping[str, str] | None = None, **options: Any
-    ) -> AsyncIterator[ClientConnection]:
+    ) -> AsyncGenerator[ClientConnection]:
         """A WebSocket on the stream."""
         address = f"ws://127.0.0.1:{self.port}/api/stream{query}"
         options = {"compression": None, "open_timeout": PATIENCE_S, "proxy": None, **options}
@@ -57,7 +57,7 @@ class Address(Struct, frozen=True):
             yield found
 
     @asynccontextmanager
-    async def events(self, query: str = "", last: str | None = None) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
+    async def events(self, query: str = "", last: str | None = None) -> AsyncGenerator[AsyncIterator[dict[str, Any]]]:
         """The frames of server-sent events."""
         headers = {} if last is None else {"Last-Event-ID": last}
         async with self.client() as client, client.stream("GET", f"/api/events{query}", headers=headers) as answer:
@@ -91,7 +91,7 @@ async def next_frame(socket: ClientConnection) -> Any:
 @asynccontextmanager
 async def running_gateway(
     directory: Path | None = None, *, retention: RetentionSettings | None = None, **gateway: Any
-) -> AsyncIterator[tuple[Daemon, Address]]:
+) -> AsyncGenerator[tuple[Daemon, Address]]:
     """A broker in this process with a gateway on a free port."""
     with short_directory() if directory is None else nullcontext(directory) as home:
         settings = msgspec.structs.replace(

@@ -2,7 +2,7 @@
 
 import json
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from typing import Any
 
@@ -196,7 +196,7 @@ async def test_a_client_that_does_not_read_is_let_go_and_loses_nothing(kind: str
 
 
 @contextmanager
-def plain_connection(address: Address, target: str, *, upgrade: bool) -> Iterator[socket.socket]:
+def plain_connection(address: Address, target: str, *, upgrade: bool) -> Generator[socket.socket]:
     """A client that asks for a stream and never reads, with a small buffer."""
     lines = [f"GET {target} HTTP/1.1", f"Host: 127.0.0.1:{address.port}", f"Authorization: Bearer {address.token}"]
     if upgrade:
@@ -256,7 +256,7 @@ async def test_messages_are_compressed_where_the_settings_and_the_client_want_it
 
 async def test_what_many_followers_wait_for_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[tuple[object, int]] = []
-    real = pages.Pages._ask
+    real = pages.Pages._ask  # pyright: ignore[reportPrivateUsage]  what reads from the broker
 
     async def counting(self: Any, topic: Any, after: int, epoch: str | None, limit: int) -> Any:
         if limit > 1:

@@ -34,7 +34,7 @@ from lifebus_transports.http.requests import query_of, respond
 _FAILED: Final = 1011
 
 _log = structlog.get_logger("lifebus.gateway")
-_commands: Final = msgspec.json.Decoder(Command)
+_commands: Final[msgspec.json.Decoder[Command]] = msgspec.json.Decoder(Command)
 
 
 class SocketStreams:

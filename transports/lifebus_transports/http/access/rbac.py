@@ -111,7 +111,7 @@ def _claims(rbac: Rbac, token: str, now: float) -> dict[str, Any] | None:
         header = jwt.get_unverified_header(token)
         if header.get("alg") != rbac.jwt_algorithm or {"crit", "jku", "x5u", "jwk"} & header.keys():
             return None
-        claims: dict[str, Any] = jwt.decode(
+        claims: dict[str, Any] = jwt.decode(  # pyright: ignore[reportUnknownMemberType]  a type that is not installed
             token,
             rbac.jwt_secret or "",
             algorithms=[rbac.jwt_algorithm],
@@ -133,8 +133,8 @@ def _holds(rbac: Rbac, claims: dict[str, Any], now: float) -> bool:
     issued, expires, begins = claims.get("iat"), claims.get("exp"), claims.get("nbf", 0)
     if not (_is_time(issued) and _is_time(expires) and _is_time(begins)):
         return False
-    audience = claims.get("aud")
-    audiences = audience if isinstance(audience, list) else [audience]
+    audience: Any = claims.get("aud")
+    audiences: tuple[Any, ...] = tuple(audience) if isinstance(audience, list) else (audience,)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     return (
         issued <= now + _LEEWAY_S
         and begins <= now + _LEEWAY_S

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 from msgspec import Struct
@@ -27,7 +27,7 @@ def openapi() -> dict[str, Any]:
     for operation in OPERATIONS:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _described(operation)
     paths["/api/events"] = {"get": _events()}
-    description = {
+    description: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {
             "title": "lifebus",
@@ -144,7 +144,10 @@ def _name(kind: type[Struct]) -> str:
 def _inlined(schema: Any, found: Mapping[str, Any]) -> Any:
     """Return a schema whose references are filled in: parameters have no components of their own."""
     if isinstance(schema, dict):
-        if "$ref" in schema:
-            return _inlined(found[str(schema["$ref"]).rpartition("/")[2]], found)
-        return {key: _inlined(one, found) for key, one in schema.items()}
-    return [_inlined(one, found) for one in schema] if isinstance(schema, list) else schema
+        described = cast("dict[str, Any]", schema)
+        if "$ref" in described:
+            return _inlined(found[str(described["$ref"]).rpartition("/")[2]], found)
+        return {key: _inlined(one, found) for key, one in described.items()}
+    if isinstance(schema, list):
+        return [_inlined(one, found) for one in schema]  # pyright: ignore[reportUnknownVariableType]
+    return schema

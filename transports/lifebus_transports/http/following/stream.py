@@ -49,7 +49,7 @@ class TopicStream:
         self._thread_id = thread_id
         self._numbers = [0] * len(self.topics)
         self._late = [False] * len(self.topics)
-        self._fresh = [False] * len(self.topics)  # whether the end was reached once
+        self._fresh = [False] * len(self.topics)  # whether the client once had everything there was
         self._prefix = ""
         self._sent = ""
         self._changed = asyncio.Event()
@@ -80,6 +80,7 @@ class TopicStream:
                 start, lost = _resume(topic, after, epoch, page)
                 missing += lost
             self._numbers[index] = start
+            self._fresh[index] = start >= page.head
             standing.append(Standing(topic=topic.name, after=start, head=page.head))
         self._prefix = prefix_of(self.topics, epochs["receipts"], epochs["signals"])
         resume: Literal["none", "complete", "incomplete"] = "incomplete" if missing else "complete"

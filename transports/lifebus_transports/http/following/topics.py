@@ -38,7 +38,8 @@ class Topic(Struct, frozen=True):
         """Which records change it; the empty names are those of all receipts."""
         if self.adapter is not None:
             return "signals", self.adapter, self.thread
-        return "receipts", *(self.filters.session or ("", ""))
+        adapter, session = self.filters.session or ("", "")
+        return "receipts", adapter, session
 
 
 def parse_topic(name: str, filters: Filters) -> Topic:
@@ -59,6 +60,8 @@ def parse_topic(name: str, filters: Filters) -> Topic:
             adapter, slash, thread = rest.partition("/")
             if adapter and slash:
                 return Topic(name, adapter, thread)
+        case _:
+            pass
     raise ValueError(
         f"no such topic: {name!r}; known are receipts, signals/ADAPTER/THREAD, queue/PROJECT, transcript/SESSION"
     )

@@ -1,7 +1,7 @@
 """Wakes those who follow what was recorded, a few times a second at most."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -26,7 +26,7 @@ class Wakes:
         self._last = 0.0
 
     @contextmanager
-    def waiting(self, topics: Sequence[Topic], event: asyncio.Event) -> Iterator[None]:
+    def waiting(self, topics: Sequence[Topic], event: asyncio.Event) -> Generator[None]:
         """Set an event whenever one of some topics changed, within the block."""
         keys = {topic.wakes for topic in topics}
         for key in keys:
