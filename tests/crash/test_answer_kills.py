@@ -3,7 +3,9 @@
 The oracle is the file of the ledger, read by SQL, and what the one who answered was told.
 """
 
+import asyncio
 import random
+import signal
 import sqlite3
 from contextlib import closing
 from functools import partial
@@ -72,8 +74,8 @@ class Answering:
             else:
                 (self.folder / f"{name}.reply").write_text("proceed\nwe do without\n")
             if when == "whenever":
-                await anyio.sleep(self.random.random() * LATEST_S + (FILE_S if by == "file" else 0))
-                await broker.kill()
+                moment = self.random.random() * LATEST_S + (FILE_S if by == "file" else 0)
+                asyncio.get_running_loop().call_later(moment, broker.signal, signal.SIGKILL)
             assert await broker.ended() == -9
             tasks.cancel_scope.cancel()
         return bool(taken)
