@@ -136,7 +136,7 @@ def compose_core(
     inbox = Inbox(ledger.journal, lambda: time.time_ns() // 1_000_000)
     runs = compose_runs(settings, bus, inbox, tasks, partial(contexts_of_tries, supervisor.monitors))
     supervisor.after_pass = watch_contexts(runs).look
-    transcripts = compose_transcripts(settings, ledger, signals, registry)
+    transcripts = compose_transcripts(settings, ledger, signals, registry, fanout)
     queue = compose_queue(settings, bus, signals, tasks, transcripts.store)
     # Clients get less than the hook waits, or their answers would arrive at a closed connection.
     hook_budget_s = settings.limits.hook_answer_ms / 1000 * _HOOK_SHARE

@@ -104,7 +104,7 @@ async def _recover(core: Core) -> None:
     await core.snapshots.start(fanout, tasks)
     await core.consumers.open(fanout)
     await core.inbox.open()
-    await core.transcripts.marks.load()
+    await core.transcripts.load()
     await recover_runs(core.runs)
     await recover_jobs(core.queue)
     add_command_clients(core.settings, core.bus.clients, tasks)

@@ -7,10 +7,12 @@ from typing import Final
 from anyio.abc import TaskGroup
 
 from lifebus_broker.ports import Ledger
+from lifebus_broker.routing.fan_out import Fanout
 from lifebus_broker.routing.registry import Registry
 from lifebus_broker.signals.log import SignalLog
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.transcripts.directory import KnownSessions
+from lifebus_supervisor.transcripts.endings import SessionEndings
 from lifebus_supervisor.transcripts.filler import TranscriptFiller
 from lifebus_supervisor.transcripts.quota import TranscriptQuota
 from lifebus_supervisor.transcripts.session_marks import SessionMarks
@@ -24,21 +26,34 @@ _UNKEPT_BYTES: Final = 16 * _MIB
 
 @dataclass(frozen=True, kw_only=True)
 class TranscriptParts:
-    """The parts: the store that everybody asks, what fills it, what bounds it, and what sessions are."""
+    """The parts: the store that everybody asks, what fills, closes and bounds it, and what sessions are."""
 
     store: TranscriptStore
     filler: TranscriptFiller
+    endings: SessionEndings
     quota: TranscriptQuota
     marks: SessionMarks
+
+    async def load(self) -> None:
+        """Read what the broker before has left; awaited before the parts are used.
+
+        Raises:
+            LifebusError: the journal cannot be read or written.
+        """
+        await self.marks.load()
+        await self.endings.load()
 
     def start(self, tasks: TaskGroup) -> None:
         """Start what runs beside."""
         tasks.start_soon(self.filler.run)
+        tasks.start_soon(self.endings.run)
         tasks.start_soon(self.quota.run)
 
 
-def compose_transcripts(settings: Settings, ledger: Ledger, signals: SignalLog, registry: Registry) -> TranscriptParts:
-    """Make the parts; `marks.load` has to be awaited before they are used."""
+def compose_transcripts(
+    settings: Settings, ledger: Ledger, signals: SignalLog, registry: Registry, fanout: Fanout
+) -> TranscriptParts:
+    """Make the parts; `load` has to be awaited before they are used."""
     keep = settings.transcripts.keep_mb * _MIB
     if not ledger.capabilities.durable:
         keep = min(keep, _UNKEPT_BYTES)
@@ -51,9 +66,11 @@ def compose_transcripts(settings: Settings, ledger: Ledger, signals: SignalLog, 
         keeps=keep > 0,
         now_ms=lambda: time.time_ns() // 1_000_000,
     )
+    filler = TranscriptFiller(store, signals)
     return TranscriptParts(
         store=store,
-        filler=TranscriptFiller(store, signals),
+        filler=filler,
+        endings=SessionEndings(ledger, fanout, store, filler),
         quota=TranscriptQuota(ledger.journal, store, keep),
         marks=marks,
     )

@@ -45,6 +45,7 @@ class TranscriptFiller:
     ) -> None:
         self.beside: Beside = _nothing_beside
         self.after_change: Callable[[], None] = lambda: None
+        self.after_fill: Callable[[str, str], None] = lambda _, __: None
         self.lost = 0
         self._store = store
         self._signals = signals
@@ -96,6 +97,8 @@ class TranscriptFiller:
                 self.lost += page.next - after
                 page = await self._signals.read(adapter_id, thread, page.next, _READ)
             await self._take_in(adapter_id, thread, after, page)
+            if page.signals:
+                self.after_fill(adapter_id, thread)
             is_read = page.complete
 
     async def _filled_through(self, adapter_id: str, thread: str, first: int) -> int:

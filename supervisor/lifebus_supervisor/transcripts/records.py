@@ -19,13 +19,15 @@ class StoredEntry(Struct, frozen=True, array_like=True):
     """An entry in its place.
 
     `filled` says that it is an item of an app-server; `torn` that signals about it were lost, so that text which comes
-    now cannot be put behind what is there.
+    now cannot be put behind what is there.  `cut_off` says that the end of its session ended it: text that was said
+    before and comes late is still put behind what is there.
     """
 
     sequence: int
     entry: TranscriptEntry
     filled: bool = False
     torn: bool = False
+    cut_off: bool = False
 
 
 class FilledThrough(Struct, frozen=True, array_like=True):

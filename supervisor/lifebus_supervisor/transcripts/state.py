@@ -44,7 +44,7 @@ class TranscriptState:
         known = self._entries.get(entry.message_id)
         if known is None:
             return StoredEntry(self.last + 1 + behind, entry, filled)
-        return StoredEntry(known.sequence, entry, known.filled or filled, known.torn)
+        return StoredEntry(known.sequence, entry, known.filled or filled, known.torn, known.cut_off)
 
     def apply(self, record: TranscriptRecord) -> None:
         """Take in a record."""

@@ -30,6 +30,9 @@ from lifebus_supervisor.transcripts.state import TranscriptState
 APPROVAL: Final = "approval.request"
 """The type of the entry that a request for an approval is; its details name the `method`, also once it is settled."""
 
+SESSION_END: Final = "session.ended"
+"""The type of the entry that says why the rest of a turn is missing: its session ended in the middle of it."""
+
 MAX_CLOSED: Final = 64
 """Most entries that one signal closes; what is left is closed by the next turn."""
 
@@ -154,6 +157,9 @@ class _Filling:
                 content_bytes=cut,
             )
         )
+        if over and (now := self._changed[message_id]).cut_off:
+            # It has all of its text now.
+            self._changed[message_id] = replace(now, cut_off=False)
 
     def turn_ended(self, body: SignalBody, params: dict[str, Any]) -> None:
         """Close what a turn left open; a turn that failed says why."""
@@ -169,6 +175,16 @@ class _Filling:
         """Close what is left of turns whose end was not seen."""
         if body.turn is not None:
             self._close(EntryStatus.CANCELED, lambda one: one.entry.turn_id != body.turn)
+
+    def session_ended(self, status: EntryStatus, reason: str) -> None:
+        """Close what a session left open, and say why in each turn that had something open."""
+        left = self._open()
+        self._close(status, lambda _: True)
+        for one in left[:MAX_CLOSED]:
+            name = one.entry.message_id
+            self._changed[name] = replace(self._changed[name], cut_off=True)
+        for turn in dict.fromkeys(one.entry.turn_id for one in left[:MAX_CLOSED]):
+            self._merge(_end_of_session(turn, status, reason))
 
     def resolved(self, _: SignalBody, params: dict[str, Any]) -> None:
         """Settle the request for an approval that the server waits for no longer."""
@@ -222,7 +238,7 @@ class _Filling:
             )
             known = replace(self._place(entry), torn=True)
             self._changed[message_id] = known
-        if known.torn or known.entry.status.is_terminal:
+        if known.torn or (known.entry.status.is_terminal and not known.cut_off):
             return
         entry = known.entry
         if entry.content_bytes is not None:
@@ -275,6 +291,13 @@ _STEPS: Final = {
 _BODIES: Final = msgspec.json.Decoder(SignalBody)
 
 
+def session_ended(state: TranscriptState, status: EntryStatus, reason: str) -> tuple[StoredEntry, ...]:
+    """Return the entries that the end of a session changes, `MAX_CLOSED` of those that were open at most."""
+    filling = _Filling(state)
+    filling.session_ended(status, reason)
+    return filling.changes()
+
+
 def approvals_of(entries: Iterable[StoredEntry], turn: str, method: str) -> list[StoredEntry]:
     """Return the requests for an approval by a method that a turn had, settled ones too."""
     return [
@@ -292,6 +315,17 @@ def _failure(turn: str, error: dict[str, Any]) -> TranscriptEntry:
         type="error",
         content=error["message"],
         status=EntryStatus.ERROR,
+    )
+
+
+def _end_of_session(turn: str, status: EntryStatus, reason: str) -> TranscriptEntry:
+    return TranscriptEntry(
+        message_id=f"session-end::{turn[:240]}",
+        turn_id=turn,
+        role=EntryRole.SYSTEM,
+        type=SESSION_END,
+        content=reason,
+        status=status,
     )
 
 
