@@ -48,10 +48,10 @@ class Scene:
         self.runs.engine.advance(run)
 
     async def cost(self, tokens: int, step_id: str = "a", **fields: Any) -> None:
-        await self.runs.cost(CostRecord(run_id=self.run_id, step_id=step_id, input_tokens=tokens, **fields))
+        await self.runs.accounts.cost(CostRecord(run_id=self.run_id, step_id=step_id, input_tokens=tokens, **fields))
 
     async def signals(self, step_id: str = "a") -> ContextSignals:
-        return await self.runs.signals(self.run_id, step_id)
+        return await self.runs.accounts.signals(self.run_id, step_id)
 
     async def question(self) -> QuestionInfo:
         info = await until(self.runs, self.run_id, lambda info: info.question_id is not None)

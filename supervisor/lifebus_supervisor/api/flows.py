@@ -110,7 +110,7 @@ class FlowVerbs:
 
     async def _signals(self, _: Call, body: FlowSignalsQuery) -> ContextSignals:
         step_id = body.step_id or step_in_question(self._runs.info(body.run_id).steps)
-        return await self._runs.signals(body.run_id, step_id)
+        return await self._runs.accounts.signals(body.run_id, step_id)
 
     async def _logs(self, _: Call, body: FlowLogs) -> FlowOutput:
         step = _step_of(self._runs.info(body.run_id), body.step_id)
@@ -121,24 +121,24 @@ class FlowVerbs:
         return await read_output(self._state_dir, body, number, running=running)
 
     async def _log(self, _: Call, body: FlowLog) -> Nothing:
-        await self._runs.log(body.event)
+        await self._runs.accounts.log(body.event)
         return Nothing()
 
     async def _cost(self, _: Call, body: FlowCost) -> CostSummary:
-        return await self._runs.cost(body.record)
+        return await self._runs.accounts.cost(body.record)
 
     async def _costs(self, _: Call, body: FlowCosts) -> CostSummary:
-        return self._runs.costs(body.run_id)
+        return self._runs.accounts.costs(body.run_id)
 
     async def _events(self, _: Call, body: FlowEvents) -> FlowEventPage:
-        events = await self._runs.events(body.run_id)
+        events = await self._runs.accounts.events(body.run_id)
         end = body.after + body.limit
         return FlowEventPage(events=tuple(events[body.after : end]), complete=len(events) <= end)
 
     async def _compact(self, _: Call, body: FlowCompact) -> CompactionEnd:
         at_ms = self._runs.engine.clocks.now_ms()
         request = CompactionRequest(instructions=body.instructions, time_limit_ms=body.time_limit_ms, at_ms=at_ms)
-        return await self._runs.compact(body.run_id, body.step_id, request)
+        return await self._runs.accounts.compact(body.run_id, body.step_id, request)
 
     async def _claim(self, _: Call, body: FlowClaim) -> FlowProgress:
         return _on_the_wire(await self._runs.claim(body.run_id, body.owner))

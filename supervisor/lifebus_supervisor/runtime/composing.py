@@ -53,13 +53,13 @@ def compose_runs(  # noqa: PLR0917  all that it is made of
     )
     table = RunTable(engine, settings.state_dir, bus.ids.make)
     table.on_active = FailureClient(bus).need
-    table.measure_contexts = measure_contexts
+    table.accounts.measure_contexts = measure_contexts
     return table
 
 
 def watch_contexts(table: RunTable) -> ContextWatch:
     """Return what looks at the contexts of the tries of all runs."""
-    return ContextWatch(table.engine, table.runs, table.measure_contexts)
+    return ContextWatch(table.engine, table.runs, table.accounts.measure_contexts)
 
 
 async def recover_runs(table: RunTable) -> None:

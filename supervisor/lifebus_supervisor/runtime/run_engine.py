@@ -17,7 +17,7 @@ from lifebus_broker.ports import Record, Refusal
 from lifebus_contract import LifebusError
 from lifebus_contract.flows import Outcome, OutcomeKind
 from lifebus_contract.runs import StepStatus
-from lifebus_supervisor.runtime.active_run import ActiveRun, Input
+from lifebus_supervisor.runtime.active_run import ActiveRun, Input, Make, awaited_input
 from lifebus_supervisor.runtime.bus.receipt_emitter import MAX_WAITING, ReceiptEmitter, RunReceipts
 from lifebus_supervisor.runtime.bus.receipts import emissions_of
 from lifebus_supervisor.runtime.due.due_times import DueTimes
@@ -88,6 +88,16 @@ class RunEngine:
         """Take something that came in for a run; returns at once."""
         run.inputs.append(given)
         self.advance(run)
+
+    async def record(self, run: ActiveRun, make: Make) -> None:
+        """Have something recorded, and return once it is durable.
+
+        Raises:
+            LifebusError: it was not recorded.
+        """
+        given, durable = awaited_input(make)
+        self.put(run, given)
+        await durable
 
     def prepare(self, run: ActiveRun) -> None:
         """Have the receipts of a run emitted behind those that are durable already."""

@@ -16,20 +16,13 @@ from lifebus_contract import BrokerBusy, InvalidRequest, StateConflict
 from lifebus_contract.flows import FlowDefinition
 from lifebus_contract.questions import AnswerAction, QuestionAnswer, QuestionInfo
 from lifebus_contract.runs import (
-    CompactionEnd,
-    ContextSignals,
-    CostRecord,
-    CostSummary,
-    LogEvent,
     RunInfo,
     RunStatus,
     StepStatus,
 )
-from lifebus_supervisor.runtime.active_run import ActiveRun, Input, Make, awaited_input
-from lifebus_supervisor.runtime.limits.accounts import MeasureContexts, live_signals, priced, unmeasured
-from lifebus_supervisor.runtime.limits.recording import counted, logged
-from lifebus_supervisor.runtime.limits.run_log import events_of
-from lifebus_supervisor.runtime.limits.session_compactor import CompactionRequest, SessionCompactor
+from lifebus_supervisor.runtime.active_run import ActiveRun, Input
+from lifebus_supervisor.runtime.limits.accounts import RunAccounts
+from lifebus_supervisor.runtime.limits.session_compactor import SessionCompactor
 from lifebus_supervisor.runtime.ports import Progress
 from lifebus_supervisor.runtime.prompts import resolve_prompts
 from lifebus_supervisor.runtime.root_lock import ways_on
@@ -64,11 +57,10 @@ class RunTable:
     def __init__(self, engine: RunEngine, state_dir: Path, make_id: Callable[[str], str]) -> None:
         self.engine = engine
         self.on_active: Callable[[bool], None] = lambda _: None
-        self.measure_contexts: MeasureContexts = unmeasured
         self._make_id = make_id
         self._runs: dict[str, ActiveRun] = {}
         self._roots = Roots(state_dir)
-        self.compactor = SessionCompactor(state_dir, os.environ)
+        self.accounts = RunAccounts(engine, self._require, SessionCompactor(state_dir, os.environ))
         self._making: set[str] = set()
         engine.on_change = self._changed
         engine.questions.listen(self._on_question)
@@ -98,7 +90,7 @@ class RunTable:
             run = ActiveRun(start_state(name, first), await _real_path(definition.root), unwritten=(first,))
             await self._roots.hold(run, owner)
             try:
-                await self._put(run, lambda _, now: (RunAttached(at_ms=now, owner=owner, by=by),))
+                await self.engine.record(run, lambda _, now: (RunAttached(at_ms=now, owner=owner, by=by),))
             except BaseException:
                 # It may have been written: then it is on record, and the next start goes on with it.
                 if run.unwritten:
@@ -176,7 +168,7 @@ class RunTable:
         if run.is_ours:
             return info_of(run.state)
         await self._roots.hold(run, BROKER)
-        await self._put(run, partial(attached, BROKER, by))
+        await self.engine.record(run, partial(attached, BROKER, by))
         return info_of(run.state)
 
     async def abort(self, run_id: str, by: str, reason: str = "") -> RunInfo:
@@ -187,7 +179,7 @@ class RunTable:
             StateConflict: ``run_over``.
         """
         run = self._require_open(run_id)
-        await self._put(run, partial(aborted, by, reason))
+        await self.engine.record(run, partial(aborted, by, reason))
         return info_of(run.state)
 
     async def retry(self, run_id: str, step_id: str, by: str) -> RunInfo:
@@ -203,13 +195,13 @@ class RunTable:
             now_ms = self.engine.clocks.now_ms()
             answer = QuestionAnswer(action=AnswerAction.RETRY, responder=by, responded_at_ms=now_ms, channel="flow")
             await self.engine.questions.answer(step.question_id, answer)
-            await self._put(run, lambda _, __: ())  # behind the answer, which is recorded first
+            await self.engine.record(run, lambda _, __: ())  # behind the answer, which is recorded first
             return info_of(run.state)
         if not is_retriable(run.state, step):
             raise not_retriable(step_id, step.status)
         if run.state.ended is not None:
             await self._roots.hold(run, BROKER)
-        await self._put(run, partial(retried, step_id, by))
+        await self.engine.record(run, partial(retried, step_id, by))
         self.on_active(True)
         return info_of(run.state)
 
@@ -226,7 +218,7 @@ class RunTable:
         if run.state.is_attached and run.state.owner != owner:
             raise StateConflict(f"`{run.state.owner}` runs it; {ways_on(run_id)}", code="root_taken")
         await self._roots.hold(run, owner)
-        await self._put(run, partial(attached, owner, owner))
+        await self.engine.record(run, partial(attached, owner, owner))
         records = await self.engine.journal.read(run_id)
         return Progress(number=len(records), appended=True, records=tuple(records))
 
@@ -250,63 +242,12 @@ class RunTable:
             return () if stale else checked(state, records)
 
         if records:
-            await self._put(run, make)
+            await self.engine.record(run, make)
         else:
             stale = run.state.number != after_number
         missed = await self.engine.journal.read(run_id, after_number) if stale else []
         number = after_number + len(missed) if stale else after_number + len(records)
         return Progress(number=number, appended=not stale, records=tuple(missed))
-
-    async def signals(self, run_id: str, step_id: str) -> ContextSignals:
-        """Return what is left for a step.
-
-        Raises:
-            InvalidRequest: ``no_run``, ``no_step``.
-        """
-        return await live_signals(self.engine, self._require(run_id), step_id, self.measure_contexts)
-
-    async def log(self, event: LogEvent) -> None:
-        """Keep a structured log event of a run; returns once it is durable.
-
-        Raises:
-            InvalidRequest: ``no_run``, ``no_step``, ``log_full``.
-        """
-        await self._put(self._require(event.run_id), partial(logged, event))
-
-    async def events(self, run_id: str) -> Sequence[LogEvent]:
-        """Return the log of a run: what the mechanism did, and what clients have had kept.
-
-        Raises:
-            InvalidRequest: ``no_run``.
-        """
-        self._require(run_id)
-        return events_of(run_id, await self.engine.journal.read(run_id))
-
-    async def compact(self, run_id: str, step_id: str, request: CompactionRequest) -> CompactionEnd:
-        """Have the context of a step's session made smaller; raises as `SessionCompactor.run`, or ``no_run``."""
-        return await self.compactor.run(self._require(run_id).state, step_id, request, self)
-
-    async def cost(self, record: CostRecord) -> CostSummary:
-        """Count what calls to a model cost; the same key counts once.  Returns once it is durable.
-
-        Raises:
-            InvalidRequest: ``no_run``, ``no_step``, ``costs_full``; ``unknown_model`` and ``no_prices``: the calls are
-                counted, as unpriced.
-        """
-        run = self._require(record.run_id)
-        record, unpriced = await priced(record, self.engine.clocks.now_ms())
-        await self._put(run, partial(counted, record))
-        if unpriced is not None:
-            raise unpriced
-        return self.costs(record.run_id)
-
-    def costs(self, run_id: str) -> CostSummary:
-        """Return what a run has cost so far.
-
-        Raises:
-            InvalidRequest: ``no_run``.
-        """
-        return self._require(run_id).state.limits.costs.summary()
 
     async def check_owners(self) -> None:
         """Take note of clients that ran a run and are gone: the lock of the root is free."""
@@ -331,16 +272,6 @@ class RunTable:
     def has_foreign(self) -> bool:
         """Whether a client runs some run."""
         return any(run.state.is_attached and not run.is_ours for run in self._runs.values())
-
-    async def _put(self, run: ActiveRun, make: Make) -> None:
-        """Have something recorded, and return once it is durable.
-
-        Raises:
-            LifebusError: it was not recorded.
-        """
-        given, durable = awaited_input(make)
-        self.engine.put(run, given)
-        await durable
 
     def _changed(self, run: ActiveRun) -> None:
         if run.state.ended is not None:

@@ -1,22 +1,18 @@
-"""The calls, signals and logs of the runs of a broker: asked for and recorded (docs/flows.md, "What is left")."""
+"""What runs use and what is left of it: asked for, counted, logged (docs/flows.md, "What is left")."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
-import anyio.to_thread
-import structlog
-from msgspec import structs
-
-from lifebus_contract import InvalidRequest
-from lifebus_contract.runs import ContextSignals, CostRecord, StepStatus
+from lifebus_contract.runs import CompactionEnd, ContextSignals, CostRecord, CostSummary, LogEvent, StepStatus
 from lifebus_supervisor.runtime.active_run import ActiveRun, Input
-from lifebus_supervisor.runtime.limits.prices import price_of
+from lifebus_supervisor.runtime.limits.prices import priced
+from lifebus_supervisor.runtime.limits.recording import counted, logged
+from lifebus_supervisor.runtime.limits.run_log import events_of
+from lifebus_supervisor.runtime.limits.session_compactor import CompactionRequest, SessionCompactor
 from lifebus_supervisor.runtime.limits.signals import pressure_measured, signals_of
 from lifebus_supervisor.runtime.run_engine import RunEngine
 from lifebus_supervisor.runtime.run_records import ContextUse
 from lifebus_supervisor.runtime.run_state import require_step
-
-_log = structlog.get_logger("lifebus.runtime")
 
 TryName = tuple[str, str, int]
 """A try: its run, its step, its number."""
@@ -30,40 +26,70 @@ async def unmeasured() -> dict[TryName, ContextUse]:
     return {}
 
 
-async def live_signals(engine: RunEngine, run: ActiveRun, step_id: str, measure: MeasureContexts) -> ContextSignals:
-    """Return what is left for a step; telemetry says how full the context of a try is that runs.
+class RunAccounts:
+    """The accounts of the runs of a broker; `require_run` returns the run of an id, or raises ``no_run``."""
 
-    Raises:
-        InvalidRequest: ``no_step``.
-    """
-    step = require_step(run.state, step_id)
-    measured = None
-    if step.status is StepStatus.RUNNING:
-        measured = (await measure()).get((run.run_id, step_id, step.number))
-    if measured is not None:
-        # That it comes near a limit by that is recorded, once.
-        engine.put(run, Input(partial(pressure_measured, step_id, step.number, measured)))
-    return signals_of(run.state, step_id, engine.clocks.now_ms(), measured)
+    def __init__(self, engine: RunEngine, require_run: Callable[[str], ActiveRun], compactor: SessionCompactor) -> None:
+        self.measure_contexts: MeasureContexts = unmeasured
+        self._engine = engine
+        self._require_run = require_run
+        self._compactor = compactor
 
+    async def signals(self, run_id: str, step_id: str) -> ContextSignals:
+        """Return what is left for a step; telemetry says how full the context of a try is that runs.
 
-async def priced(cost: CostRecord, at_ms: int) -> tuple[CostRecord, InvalidRequest | None]:
-    """Return a record with its price, and why it has none where it names a model that has none."""
-    if cost.cost_micros is not None or cost.model is None:
-        return cost, None
-    try:
-        # The first look at the price lists takes seconds.
-        micros = await anyio.to_thread.run_sync(partial(price_of, cost, at_ms))
-    except InvalidRequest as fault:
-        return cost, fault
-    return structs.replace(cost, cost_micros=micros), None
+        Raises:
+            InvalidRequest: ``no_run``, ``no_step``.
+        """
+        run = self._require_run(run_id)
+        step = require_step(run.state, step_id)
+        measured = None
+        if step.status is StepStatus.RUNNING:
+            measured = (await self.measure_contexts()).get((run.run_id, step_id, step.number))
+        if measured is not None:
+            # That it comes near a limit by that is recorded, once.
+            self._engine.put(run, Input(partial(pressure_measured, step_id, step.number, measured)))
+        return signals_of(run.state, step_id, self._engine.clocks.now_ms(), measured)
 
+    async def log(self, event: LogEvent) -> None:
+        """Keep a structured log event of a run; returns once it is durable.
 
-async def all_priced(costs: Sequence[CostRecord], at_ms: int) -> tuple[CostRecord, ...]:
-    """Return records with their prices; those without one are counted as unpriced, and are named in the log once."""
-    found: list[CostRecord] = []
-    for cost in costs:
-        one, fault = await priced(cost, at_ms)
-        if fault is not None and not any(cost.model == before.model for before in found):
-            _log.warning("calls_unpriced", run_id=cost.run_id, step=cost.step_id, code=fault.code, model=cost.model)
-        found.append(one)
-    return tuple(found)
+        Raises:
+            InvalidRequest: ``no_run``, ``no_step``, ``log_full``.
+        """
+        await self._engine.record(self._require_run(event.run_id), partial(logged, event))
+
+    async def events(self, run_id: str) -> Sequence[LogEvent]:
+        """Return the log of a run: what the mechanism did, and what clients have had kept.
+
+        Raises:
+            InvalidRequest: ``no_run``.
+        """
+        self._require_run(run_id)
+        return events_of(run_id, await self._engine.journal.read(run_id))
+
+    async def compact(self, run_id: str, step_id: str, request: CompactionRequest) -> CompactionEnd:
+        """Have the context of a step's session made smaller; raises as `SessionCompactor.run`, or ``no_run``."""
+        return await self._compactor.run(self._require_run(run_id).state, step_id, request, self)
+
+    async def cost(self, record: CostRecord) -> CostSummary:
+        """Count what calls to a model cost; the same key counts once.  Returns once it is durable.
+
+        Raises:
+            InvalidRequest: ``no_run``, ``no_step``, ``costs_full``; ``unknown_model`` and ``no_prices``: the calls are
+                counted, as unpriced.
+        """
+        run = self._require_run(record.run_id)
+        record, unpriced = await priced(record, self._engine.clocks.now_ms())
+        await self._engine.record(run, partial(counted, record))
+        if unpriced is not None:
+            raise unpriced
+        return self.costs(record.run_id)
+
+    def costs(self, run_id: str) -> CostSummary:
+        """Return what a run has cost so far.
+
+        Raises:
+            InvalidRequest: ``no_run``.
+        """
+        return self._require_run(run_id).state.limits.costs.summary()

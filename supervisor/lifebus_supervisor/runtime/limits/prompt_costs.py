@@ -16,7 +16,7 @@ from lifebus_adapters.shared.one_shot import OneShotReport, TokenUse
 from lifebus_adapters.shared.telemetry import Surroundings
 from lifebus_contract import InvalidRequest
 from lifebus_contract.runs import CostRecord
-from lifebus_supervisor.runtime.limits.accounts import all_priced
+from lifebus_supervisor.runtime.limits.prices import all_priced
 from lifebus_supervisor.runtime.limits.run_limits import REPORT
 
 _MAX_LINE: Final = 16 * 1_048_576

@@ -16,13 +16,13 @@ from lifebus_adapters.shared.compaction import CompactionReport
 from lifebus_contract import InvalidRequest, LifebusError, StateConflict
 from lifebus_contract.flows import OutcomeKind
 from lifebus_contract.runs import CompactionEnd, CostRecord, CostSummary, LogEvent
-from lifebus_supervisor.runtime.limits.accounts import all_priced
 from lifebus_supervisor.runtime.limits.compaction import (
     CompactionJob,
     compaction_job,
     costs_of_compaction,
     why_not_compacted,
 )
+from lifebus_supervisor.runtime.limits.prices import all_priced
 from lifebus_supervisor.runtime.limits.run_log import OWN
 from lifebus_supervisor.runtime.output_files import output_of_compaction
 from lifebus_supervisor.runtime.prompts import ends_of_output
@@ -40,7 +40,7 @@ _log = structlog.get_logger("lifebus.runtime")
 
 
 class Books(Protocol):
-    """Where what came of a compaction is recorded; the table of runs fulfils it."""
+    """Where what came of a compaction is recorded; the accounts of runs fulfil it."""
 
     async def log(self, event: LogEvent) -> None:
         """Keep an event in the log of its run."""

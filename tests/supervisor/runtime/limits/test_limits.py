@@ -132,7 +132,7 @@ async def test_a_person_is_asked_before_a_budget_is_used_up_and_nothing_begins_m
         await at.answer(AnswerAction.ABORT)
         assert (await until_over(at.runs, at.run_id)).status is RunStatus.ABORTED
         assert [one.telemetry_summary["near"] for one in await at.pressures()] == ["budget.tokens"] * 3
-        kinds = [one.data["kind"] for one in await at.runs.events(at.run_id) if one.event == "lifebus.asked"]
+        kinds = [one.data["kind"] for one in await at.runs.accounts.events(at.run_id) if one.event == "lifebus.asked"]
         assert kinds == ["budget"] * 3
 
 
@@ -181,7 +181,7 @@ async def test_calls_are_counted_once_and_a_model_without_a_price_is_an_error_an
         with pytest.raises(InvalidRequest) as raised:
             await at.cost(10, "b", model="no-such-model", calls=3)
         assert raised.value.code in {"unknown_model", "no_prices"}
-        found = at.runs.costs(at.run_id)
+        found = at.runs.accounts.costs(at.run_id)
         assert (found.calls, found.unpriced_calls, found.cost_micros) == (4, 3, 40)
         assert (found.input_tokens, found.output_tokens) == (110, 40)
         assert {name: one.calls for name, one in found.by_step.items()} == {"a": 1, "b": 3}
@@ -206,7 +206,7 @@ async def test_what_was_seen_at_the_end_of_a_try_is_counted_with_it_and_once(tmp
         at.runner.run = run  # type: ignore[method-assign]
         await at.submit(flow(tmp_path, step("a"), context_tokens=500))
         await until_over(at.runs, at.run_id)
-        found = at.runs.costs(at.run_id)
+        found = at.runs.accounts.costs(at.run_id)
         assert (found.calls, found.cost_micros) == (2, 14)
         assert [one.telemetry_summary["near"] for one in await at.pressures()] == ["context_tokens"] * 2
 
@@ -232,10 +232,10 @@ async def test_the_log_has_what_happened_and_what_clients_had_kept_in_order(tmp_
         await at.submit(flow(tmp_path, step("a", max_retries=0)))
         await at.runner.wait_for("a")
         own = LogEvent(event="com.example.measured", run_id=at.run_id, step_id="a", at_ms=5, data={"ms": [1, {}]})
-        await at.runs.log(own)
+        await at.runs.accounts.log(own)
         await at.runner.end("a", Outcome(kind=exited(2).kind, code=2))
         await until_waiting(at.runs, at.run_id)
-        found = list(await at.runs.events(at.run_id))
+        found = list(await at.runs.accounts.events(at.run_id))
         assert [(one.event.removeprefix("lifebus."), one.step_id) for one in found] == [
             ("run_submitted", None),
             ("run_attached", None),
@@ -246,7 +246,7 @@ async def test_the_log_has_what_happened_and_what_clients_had_kept_in_order(tmp_
         ]
         assert found[3] == own
         with pytest.raises(InvalidRequest) as raised:
-            await at.runs.log(msgspec.structs.replace(own, data={"x": "y" * 9_000}))
+            await at.runs.accounts.log(msgspec.structs.replace(own, data={"x": "y" * 9_000}))
         assert raised.value.code == "log_full"
 
 
@@ -271,7 +271,7 @@ async def test_a_prompt_is_counted_by_its_session_s_file_and_near_its_limit_in_t
         info = await until_over(daemon.runs, (await daemon.runs.submit(definition, by="me")).run_id)
         assert info.status is RunStatus.COMPLETED
         assert info.steps[0].tries[0].session == ("claude", "s1")
-        found = daemon.runs.costs(info.run_id)
+        found = daemon.runs.accounts.costs(info.run_id)
         assert (found.calls, found.input_tokens, found.output_tokens, found.unpriced_calls) == (1, 790, 20, 1)
         at = Scene(daemon, daemon.runs, ScriptedRunner(), [], info.run_id)
         assert [one.telemetry_summary["near"] for one in await at.pressures()] == ["context_tokens"]
@@ -289,10 +289,10 @@ async def test_costs_and_the_question_about_a_budget_outlive_brokers(
             definition = flow(tmp_path, *steps, budget=Budget(tokens=1_000))
             await daemon.runs.submit(definition, run_id="r", by="me")
             cost = CostRecord(run_id="r", step_id="a", key="m1", input_tokens=900, cost_micros=5)
-            await daemon.runs.cost(cost)
+            await daemon.runs.accounts.cost(cost)
             at = Scene(daemon, daemon.runs, runner, [], "r")
             asked.add((await at.question()).question.question_id)
-            assert (daemon.runs.info("r").tokens, daemon.runs.costs("r").calls) == (900, 1)
+            assert (daemon.runs.info("r").tokens, daemon.runs.accounts.costs("r").calls) == (900, 1)
             if life == 2:
                 at.times.append(1)
                 await at.answer(AnswerAction.PROCEED)
