@@ -281,11 +281,23 @@ class AgentInstruction(CamelDocument, frozen=True, kw_only=True, omit_defaults=T
         return f"{self.project_id}:{own}"
 
 
+class CommandWorker(CamelDocument, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """What makes a command a worker: the extension in whose name its intents are done, and what its answer has to be.
+
+    `turn_id` locks its intents to a turn of the job's source session.
+    """
+
+    agent: Identifier
+    job_kind: Identifier
+    expect_response: ExpectResponse = ExpectResponse.ACTION_INTENTS
+    turn_id: Identifier | None = None
+
+
 class CommandPayload(CamelDocument, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The payload of the job type `command`: a program and its arguments; no shell reads them.
 
     `cwd` is an absolute path.  `passing` are variables that are passed on (a star for any ending), `setting` those that
-    are set.  `input` is the caller's own.
+    are set.  `input` is the caller's own.  With `worker` its result is a worker's answer (docs/actions.md).
     """
 
     argv: Annotated[tuple[Annotated[str, Meta(max_length=8_192)], ...], Meta(min_length=1, max_length=256)]
@@ -296,6 +308,7 @@ class CommandPayload(CamelDocument, frozen=True, kw_only=True, omit_defaults=Tru
     supplemental_targets: Annotated[tuple[SupplementalTarget, ...], Meta(max_length=MAX_TARGETS)] = ()
     memory_mb: Annotated[int, Meta(ge=16)] | None = None
     cpu_s: Annotated[int, Meta(ge=1)] | None = None
+    worker: CommandWorker | None = None
 
 
 def thread_of(project_id: str) -> str:

@@ -41,7 +41,7 @@ class _Running:
 
 
 class _Attempt:
-    """What an execution records of itself (`performing.Attempt`); without a key nothing is."""
+    """What an execution records of itself (`performing.ActionAttempt`); without a key nothing is."""
 
     def __init__(self, keys: ActionKeys, running: _Running, head: int, *, is_resumed: bool) -> None:
         self.action_id = None if running.use is None else running.use.digest

@@ -8,14 +8,15 @@ from lifebus_broker.ports import Journal
 from lifebus_supervisor.actions.actions import Actions
 from lifebus_supervisor.actions.keys import ActionKeys
 from lifebus_supervisor.actions.performing import Performers
-from lifebus_supervisor.actions.ports import AppServerControl, Jobs
+from lifebus_supervisor.actions.ports import AppServerControl
+from lifebus_supervisor.extensions.ports import JobQueue
 from lifebus_supervisor.transcripts.composing import TranscriptParts
 
 
 def compose_actions(
     journal: Journal,
     transcripts: TranscriptParts,
-    jobs: Jobs,
+    jobs: JobQueue,
     tasks: TaskGroup,
     control: AppServerControl | None = None,
 ) -> Actions:

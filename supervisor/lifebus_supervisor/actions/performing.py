@@ -12,9 +12,10 @@ from lifebus_contract import LifebusError
 from lifebus_contract.actions.payloads import Action, DecideApproval, EnqueueJob, SteerTurn, TranscriptUpsert
 from lifebus_contract.extensions import ActionOutcome, ActionScope, ActionStatus, JobIdentity
 from lifebus_contract.jobs import EnqueueStatus, NewJob
-from lifebus_supervisor.actions.ports import AppServerControl, ControlOutcome, ControlState, Jobs, Transcripts
+from lifebus_supervisor.actions.ports import AppServerControl, ControlOutcome, ControlState, EntryWriter
 from lifebus_supervisor.actions.rules.outcomes import OUTCOME_UNKNOWN, outcome_of_fault, refused, status_of_words
 from lifebus_supervisor.actions.rules.scopes import approval_violation, session_of
+from lifebus_supervisor.extensions.ports import JobQueue
 from lifebus_supervisor.transcripts.session_marks import SessionKind, SessionKinds
 
 CONTROL_S: Final = 30.0
@@ -23,7 +24,7 @@ CONTROL_S: Final = 30.0
 _UNREACHABLE: Final = "app_server_unreachable"
 
 
-class Attempt(Protocol):
+class ActionAttempt(Protocol):
     """One execution of an action.
 
     `action_id` is the same for all executions under one key, None without a key.  `is_resumed` says that a broker
@@ -53,12 +54,12 @@ class Attempt(Protocol):
 class Performers(Struct, frozen=True, kw_only=True):
     """What actions are done by; None where this broker has none."""
 
-    transcripts: Transcripts
+    transcripts: EntryWriter
     sessions: SessionKinds
-    jobs: Jobs | None = None
+    jobs: JobQueue | None = None
     control: AppServerControl | None = None
 
-    async def perform(self, action: Action, scope: ActionScope, attempt: Attempt) -> ActionOutcome:
+    async def perform(self, action: Action, scope: ActionScope, attempt: ActionAttempt) -> ActionOutcome:
         """Do an action that lies within its scope, and return what became of it."""
         try:
             if (refusal := self._refuse_session(session_of(action), action)) is not None:
@@ -85,7 +86,7 @@ class Performers(Struct, frozen=True, kw_only=True):
             return refused(ActionStatus.FORBIDDEN, "system_session", text)
         return None
 
-    async def _upsert(self, action: TranscriptUpsert, attempt: Attempt) -> ActionOutcome:
+    async def _upsert(self, action: TranscriptUpsert, attempt: ActionAttempt) -> ActionOutcome:
         details = {"messageId": action.entry.message_id, "turnId": action.entry.turn_id}
         outcome = ActionOutcome(status=ActionStatus.PERFORMED, details=details)
         # One append: an entry that somebody changed afterwards is not written over by a repetition.
@@ -93,7 +94,7 @@ class Performers(Struct, frozen=True, kw_only=True):
         attempt.mark_settled()
         return outcome
 
-    async def _enqueue(self, action: EnqueueJob, attempt: Attempt) -> ActionOutcome:
+    async def _enqueue(self, action: EnqueueJob, attempt: ActionAttempt) -> ActionOutcome:
         if self.jobs is None:
             return refused(ActionStatus.FAILED, "queue_off", "this broker has no queue")
         job_id = None if attempt.action_id is None else f"act_{attempt.action_id[:48]}"
@@ -127,7 +128,7 @@ class Performers(Struct, frozen=True, kw_only=True):
         status = ActionStatus.PERFORMED if is_new else ActionStatus.ALREADY_RESOLVED
         return _enqueued(status, queued.status, identity)
 
-    async def _decide(self, action: DecideApproval, scope: ActionScope, attempt: Attempt) -> ActionOutcome:
+    async def _decide(self, action: DecideApproval, scope: ActionScope, attempt: ActionAttempt) -> ActionOutcome:
         if self.control is None:
             return _no_control()
         control = self.control
@@ -151,7 +152,7 @@ class Performers(Struct, frozen=True, kw_only=True):
         # An approval is answered at most once: that it may have been is no reason to keep the key.
         return _outcome(answer, done, unknown="answer_not_seen")
 
-    async def _steer(self, action: SteerTurn, attempt: Attempt) -> ActionOutcome:
+    async def _steer(self, action: SteerTurn, attempt: ActionAttempt) -> ActionOutcome:
         if self.control is None:
             return _no_control()
         control, done = self.control, {"sessionId": action.session_id, "turnId": action.turn_id}

@@ -8,11 +8,10 @@ from msgspec import Struct
 
 from lifebus_broker.ports import NewRecord
 from lifebus_contract.actions.payloads import ApprovalDecision, DecisionScope
-from lifebus_contract.jobs import Enqueued, NewJob
 from lifebus_contract.transcripts import TranscriptEntry
 
 
-class Transcripts(Protocol):
+class EntryWriter(Protocol):
     """The transcripts, as far as actions write them (fulfilled by `TranscriptStore`)."""
 
     async def upsert(
@@ -22,18 +21,6 @@ class Transcripts(Protocol):
 
         Raises:
             LifebusError: it was refused, and nothing was recorded.
-        """
-        ...
-
-
-class Jobs(Protocol):
-    """The queue, as far as actions fill it (fulfilled by `JobTable`)."""
-
-    async def enqueue(self, new: NewJob) -> Enqueued:
-        """Queue a job; the same `job_id` with the same content is the same job, however often it comes.
-
-        Raises:
-            LifebusError: it was refused, and nothing was queued.
         """
         ...
 

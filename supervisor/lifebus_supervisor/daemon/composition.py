@@ -21,6 +21,7 @@ from lifebus_broker.signals.log import SignalLog
 from lifebus_contract import IdSource
 from lifebus_supervisor.actions.actions import Actions
 from lifebus_supervisor.actions.composing import compose_actions
+from lifebus_supervisor.actions.worker_answers import AnsweringCommands, WorkerAnswers
 from lifebus_supervisor.api.api import Api
 from lifebus_supervisor.api.consumers import Consumers
 from lifebus_supervisor.api.dispatches import Dispatches
@@ -137,12 +138,16 @@ def compose_core(
     runs = compose_runs(settings, bus, inbox, tasks, partial(contexts_of_tries, supervisor.monitors))
     supervisor.after_pass = watch_contexts(runs).look
     transcripts = compose_transcripts(settings, ledger, signals, registry, fanout)
-    queue = compose_queue(settings, bus, signals, tasks, transcripts.store)
+    answers = WorkerAnswers(transcripts.store, lambda: time.time_ns() // 1_000_000)
+    around = partial(AnsweringCommands, answers=answers)
+    queue = compose_queue(settings, bus, signals, tasks, transcripts.store, commands=around)
     # Clients get less than the hook waits, or their answers would arrive at a closed connection.
     hook_budget_s = settings.limits.hook_answer_ms / 1000 * _HOOK_SHARE
     actions = compose_actions(ledger.journal, transcripts, queue, tasks)
     reach = Reach(executor=actions, jobs=queue)
     extensions = _compose_extensions(settings, bus, signals, reach, transcripts.store.marks, tasks)
+    # A worker acts by the extensions and the actions, which need the queue that the worker stands in.
+    answers.executor, answers.agents = actions, extensions
     synthesis = Synthesizer(ledger.journal, transcripts.store, transcripts.filler, bus.ids.make)
     synthesis.sink = ExtensionSink(extensions, lambda: time.time_ns() // 1_000_000)
     return Core(

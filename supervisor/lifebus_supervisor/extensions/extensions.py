@@ -27,6 +27,7 @@ from lifebus_supervisor.extensions.folders import UnsafeFolder, list_folder, rea
 from lifebus_supervisor.extensions.journal import AuditLog, TrustRecord, TrustStore
 from lifebus_supervisor.extensions.loading import MakeHost, Rules, load_set
 from lifebus_supervisor.extensions.passes import Reach, run_pass
+from lifebus_supervisor.extensions.ports import AgentTrust
 from lifebus_supervisor.extensions.rules.discovery import discover
 from lifebus_transports.messages.extensions.bodies import (
     Actor,
@@ -159,6 +160,15 @@ class Extensions:
     async def deny(self, actor: Actor, why: str) -> None:
         """Write down that somebody was not allowed to reload."""
         await self._write(self._clocks.new_id(), actor, self.current, None, why=why, result="forbidden")
+
+    def agent(self, agent_id: str) -> AgentTrust | None:
+        """Return what the extension of an agent may ask for, None where none is loaded."""
+        now = self.current
+        found = [one for one in now.modules if one.agent_id == agent_id]
+        if not found:
+            return None
+        name = next((one.module_name for one in found if one.module_name == agent_id), found[0].module_name)
+        return AgentTrust(name, now.mode, now.capabilities.get(name))
 
     def listing(self) -> ExtensionList:
         """Return what is loaded."""

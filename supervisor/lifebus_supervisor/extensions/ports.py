@@ -3,9 +3,19 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from lifebus_contract.extensions import ActionOutcome, ActionRequest, ActionScope
+from msgspec import Struct
+
+from lifebus_contract.extensions import ActionOutcome, ActionRequest, ActionScope, ExtensionCapabilities, TrustMode
 from lifebus_contract.jobs import Enqueued, NewJob
 from lifebus_transports.messages.extensions.host import HandlerCall, HandlerReturn, LoadedModule, ModuleSource, ToolUser
+
+
+class AgentTrust(Struct, frozen=True):
+    """What an extension may ask for: its name, the trust mode, and what its manifest declares."""
+
+    module_name: str
+    mode: TrustMode
+    declared: ExtensionCapabilities | None
 
 
 class ActionExecutor(Protocol):

@@ -20,7 +20,7 @@ from lifebus_contract.fields import Metadata
 from lifebus_contract.flows import Outcome, OutcomeKind, ProcessLimits
 from lifebus_contract.jobs import MAX_RESULT_BYTES, CommandPayload
 from lifebus_supervisor.queue.job_info import job_of
-from lifebus_supervisor.queue.ports import AttemptTools, JobType
+from lifebus_supervisor.queue.ports import AttemptTools, JobRunner, JobType
 from lifebus_supervisor.queue.records import JobStanding
 from lifebus_supervisor.queue.rules.attempts import AttemptEnd
 from lifebus_supervisor.runtime.output_files import file_of
@@ -109,7 +109,7 @@ class CommandJobs:
         )
 
 
-def command_type(runner: CommandJobs) -> JobType:
+def command_type(runner: JobRunner) -> JobType:
     """Return the type of jobs that are commands."""
     return JobType(name=COMMAND, runner=runner, check=_check)
 

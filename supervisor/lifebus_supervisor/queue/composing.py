@@ -1,7 +1,7 @@
 """The queue of a daemon, put together, recovered and started."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from anyio.abc import TaskGroup
 
@@ -18,7 +18,7 @@ from lifebus_supervisor.runtime.composing import wall_clocks
 from lifebus_supervisor.runtime.run_engine import Clocks
 
 
-def compose_queue(  # noqa: PLR0917  all that it is made of
+def compose_queue(  # noqa: PLR0913, PLR0917  all that it is made of
     settings: Settings,
     bus: EventBus,
     signals: SignalLog,
@@ -26,12 +26,15 @@ def compose_queue(  # noqa: PLR0917  all that it is made of
     transcripts: TranscriptTargets | None = None,
     further: Sequence[JobType] = (),
     clocks: Clocks | None = None,
+    commands: Callable[[JobRunner], JobRunner] = lambda runner: runner,
 ) -> JobTable:
     """Return the table of a bus's jobs; nothing of it runs yet.
 
-    `further` are types beside `command`; `transcripts` is where supplemental targets are.
+    `further` are types beside `command`; `transcripts` is where supplemental targets are.  `commands` puts around who
+    does commands what else their ends lead to.
     """
-    known = (command_type(CommandJobs(settings.state_dir, os.environ)), *further)
+    runner = commands(CommandJobs(settings.state_dir, os.environ))
+    known = (command_type(runner), *further)
     types = {one.name: one for one in known}
     clocks = clocks or wall_clocks()
 
