@@ -7,12 +7,12 @@ first, then the other background ones: so nothing waits for ever.
 """
 
 from collections.abc import Collection
-from heapq import heappop, heappush
 from typing import Final
 
 from msgspec import Struct
 
 from lifebus_contract.jobs import JobPriority
+from lifebus_supervisor.runtime.due.keyed_heap import KeyedHeap
 
 _FORCED: Final = 0
 _DUE: Final = 1
@@ -37,25 +37,23 @@ class Waiting(Struct, frozen=True, kw_only=True):
 
 
 class _Lane:
-    """The jobs of one project and priority, the oldest first; removed ones stay in the heap until they come up."""
+    """The jobs of one project and priority, the oldest first."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, str]] = []
         self.jobs: dict[str, Waiting] = {}
+        self._order: KeyedHeap[str, tuple[int, int]] = KeyedHeap()
 
     def add(self, job: Waiting) -> None:
         self.jobs[job.job_id] = job
-        heappush(self._heap, (job.since_ms, job.number, job.job_id))
+        self._order.put(job.job_id, (job.since_ms, job.number))
+
+    def remove(self, job_id: str) -> None:
+        self.jobs.pop(job_id, None)
+        self._order.remove(job_id)
 
     def first(self) -> Waiting | None:
-        while self._heap:
-            since_ms, number, job_id = self._heap[0]
-            job = self.jobs.get(job_id)
-            # One that was removed and came again has another entry, at the place that it has now.
-            if job is not None and (job.since_ms, job.number) == (since_ms, number):
-                return job
-            heappop(self._heap)
-        return None
+        found = self._order.first()
+        return None if found is None else self.jobs[found[1]]
 
 
 class _Project:
@@ -96,7 +94,7 @@ class WaitingJobs:
         if project is None:
             return
         for lane in project.lanes.values():
-            lane.jobs.pop(job_id, None)
+            lane.remove(job_id)
         # A burst is one while something waits: without anybody to wait for, nothing goes before its turn.
         if project.is_empty:
             del self._projects[project_id]

@@ -1,4 +1,4 @@
-"""Keys in the order of their places, each of which may change its place or leave."""
+"""Keys in the order of their places, each of which may change its place or leave.  Pure."""
 
 import heapq
 from collections.abc import Callable, Hashable
