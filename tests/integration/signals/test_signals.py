@@ -135,7 +135,7 @@ async def test_without_room_signals_are_live_only_and_a_loss_is_a_gap() -> None:
             await until(lambda: signals.cursors)
             await observer.observe(signal("t1"), signal("t1"))
         assert places(reading.result()) == {"t1": [1, 2]}
-        assert await daemon.bus.ledger.journal.streams() == []
+        assert await daemon.bus.ledger.journal.streams("signal/") == []
         lose_every(daemon.receipts, 1)
         for _ in range(30):
             await observer.observe(*[signal("t1", size=5_000)] * 20)

@@ -18,6 +18,7 @@ QUESTION: dict[str, Any] = {
     "modifiable": [{"name": "LEVEL", "kind": "text", "choices": ["a", "b"], "help": "how much"}],
     "asked_at_ms": 1,
 }
+ACTOR: dict[str, Any] = {"role": "admin", "id": "ann", "origin": {"ip": "127.0.0.1"}}
 ANSWER: dict[str, Any] = {
     "action": "modify",
     "responder": "p",
@@ -147,6 +148,11 @@ VALID: dict[str, dict[str, Any]] = {
     "job_cancel": {"job_id": "j", "reason": "r"},
     "job_retry": {"job_id": "j"},
     "job_drain": {"drains": True, "cancel": True, "wait_ms": 3},
+    "extensions_list": {},
+    "extensions_reload": {"actor": ACTOR},
+    "extensions_trust": {"name": "e", "expected_hash": "sha256:0", "actor": ACTOR},
+    "extensions_denied": {"actor": ACTOR, "why": "w"},
+    "extensions_audit": {"after": 1, "limit": 2},
     "inbox_ask": {"question": QUESTION},
     "inbox_list": {"open_only": False, "after": [1, "q"], "limit": 2},
     "inbox_show": {"question_id": "q", "wait_ms": 3},

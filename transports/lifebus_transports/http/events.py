@@ -90,7 +90,7 @@ class _EventResponse(Response):
             try:
                 found = await self._stream.read()
             except LifebusError as fault:
-                trouble = Trouble(code=fault.code or "internal_error", message=fault.detail[:512])
+                trouble = Trouble(code=fault.code or fault.failure_class.value, message=fault.detail[:512])
                 frame = ErrorFrame(id=self._stream.last_id, payload=trouble)
                 await send({"type": "http.response.body", "body": control_event(frame)})
                 return

@@ -15,6 +15,9 @@ _SECRET_NAMES: Final = frozenset(
     {"access_token", "api_key", "apikey", "auth", "authorization", "bearer", "jwt", "key", "password", "token"}
 )
 _FOREIGN_SITES: Final = frozenset({"cross-site", "same-site"})  # another port of localhost is the same site
+HOST_REFUSED: Final = "host_refused"
+"""`Host` names no address of this gateway."""
+
 _SINGLE: Final = ("authorization", "host", "origin", "sec-fetch-site")
 
 Headers = list[tuple[str, str]]
@@ -55,7 +58,7 @@ def check_request(headers: Headers, query: str, allowed: Allowed, token: str) ->
     host, origin, site = (values[name][0] if values[name] else None for name in ("host", "origin", "sec-fetch-site"))
     # The name that a rebound page was loaded from stays in `Host`, whatever address it now resolves to.
     if host is None or host.lower() not in allowed.hosts:
-        return AccessRefusal(403, "host_refused", "`Host` names no address of this gateway")
+        return AccessRefusal(403, HOST_REFUSED, "`Host` names no address of this gateway")
     if _has_secret(query, token):
         return AccessRefusal(400, "token_in_query", "a token in an address is kept by logs; send a header")
     trusted = origin in allowed.origins

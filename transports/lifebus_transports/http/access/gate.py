@@ -10,7 +10,14 @@ from msgspec import Struct
 from starlette.routing import compile_path
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lifebus_transports.http.access.checks import AccessRefusal, Allowed, Headers, bearer_of, check_request
+from lifebus_transports.http.access.checks import (
+    HOST_REFUSED,
+    AccessRefusal,
+    Allowed,
+    Headers,
+    bearer_of,
+    check_request,
+)
 from lifebus_transports.http.access.failures import Failures
 from lifebus_transports.http.access.rbac import Rbac, RoleActor, decide
 from lifebus_transports.http.access.tickets import Tickets
@@ -109,7 +116,7 @@ class GatewayGate:
             return AccessRefusal(431, "headers_too_large", f"headers are limited to {_MAX_HEADERS} bytes")
         query = scope["query_string"].decode("latin-1")
         found = check_request(headers, query, self._identity.allowed, self._identity.token)
-        if scope.get("method") == "OPTIONS" and (found is None or found.code != "host_refused"):
+        if scope.get("method") == "OPTIONS" and (found is None or found.code != HOST_REFUSED):
             # A preflight asks whether another origin may: there is no way in which it may.
             return AccessRefusal(405, "method_not_allowed", "there is no such method here")
         if found is None:

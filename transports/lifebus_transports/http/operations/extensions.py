@@ -1,5 +1,6 @@
 """The routes of extensions: what is loaded, and a reload; both ask for a role (docs/gateway.md, "Roles")."""
 
+from lifebus_contract.extensions import ReloadStatus
 from lifebus_transports.http.access.rbac import MAY_LIST, MAY_RELOAD
 from lifebus_transports.http.operations.operation import Gate, NoFields, Operation, RouteReply, RouteRequest, Served
 from lifebus_transports.http.ports import OperatorPeer
@@ -52,4 +53,4 @@ async def _reload(asked: RouteRequest) -> RouteReply:
 def _status(answer: ReloadAnswer) -> int:
     if answer.status == "ok":
         return 200
-    return 409 if answer.code == "reload_in_progress" else 400
+    return 409 if answer.code == ReloadStatus.IN_PROGRESS else 400
