@@ -35,7 +35,7 @@ def main(arguments: list[str]) -> None:
     place = Path(runtime_dir).absolute() if runtime_dir else default_runtime_dir()
     os.chdir("/")  # or the directory that the client started in could not be unmounted
     recording = Recording(_MEMORY, _RECORDS, is_first=number == "1")
-    anyio.run(observe, recording, ObservedRun(adapter, origin, process), place)
+    anyio.run(observe, recording, ObservedRun(adapter, origin, process), place, _STEERING)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,10 @@ from lifebus.observer.final_hook_call import call_final_hook
 from lifebus.observer.queue import ObservationQueue
 from lifebus.observer.recording import DIRECTIONS, Chunk, Ending, Positions, Recording
 from lifebus.observer.sender import ObservationSender, ObservedRun
+from lifebus.observer.steering import Steering
+from lifebus.observer.steering_orders import take_orders
 from lifebus.observer.stream import AppServerStream
+from lifebus.observer.way_back import ProxyWay
 from lifebus_adapters.app_server import Direction, FactSeen, Observed
 from lifebus_contract.fields import FactValue
 from lifebus_transports.messages.signals import (
@@ -49,13 +52,17 @@ def deadlines(ended_at_ms: int | None, now: float) -> Deadlines:
 
 
 class ObservationReader:
-    """Reads what the proxy records into the queue, until the proxy has ended."""
+    """Reads what the proxy records into the queue, until the proxy has ended.
 
-    def __init__(self, recording: Recording, queue: ObservationQueue) -> None:
+    `steering` sends lines to the server by the way back to the `proxy`, a descriptor; None without one.
+    """
+
+    def __init__(self, recording: Recording, queue: ObservationQueue, proxy: int | None = None) -> None:
         self.ended = asyncio.Event()
         self._recording = recording
         self._queue = queue
         self._stream = AppServerStream()
+        self.steering = None if proxy is None else Steering(self._stream, ProxyWay(proxy))
         self._changed = asyncio.Event()
         # Whether the stream has what came just before, in each direction: an observer that takes over has not.
         self._continues = dict.fromkeys(DIRECTIONS, recording.is_first)
@@ -93,7 +100,10 @@ class ObservationReader:
         if chunk.lost:
             # Before the chunk itself: what is missing came before it, and nobody knows how many messages it was.
             self._queue.add(ObservedLoss(messages=None, bytes=chunk.lost), read=self._move(direction, chunk.position))
-        lines = list(self._stream.lines(direction, data, chunk.at_ms))
+        by = None if not chunk.ours or self.steering is None else self.steering.sender
+        lines = list(self._stream.lines(direction, data, chunk.at_ms, by))
+        if self.steering is not None:
+            self.steering.note_read(direction, chunk.position + len(data), lost=chunk.lost > 0)
         last = chunk.position + data.rfind(b"\n") + 1
         end = last - sum(size for size, _ in lines)
         for size, observed in lines:
@@ -144,10 +154,13 @@ def _evidence(code: int | None) -> dict[str, FactValue]:
     return {"signal": -code, "signal_name": signal_name(-code)}
 
 
-async def observe(recording: Recording, run: ObservedRun, runtime_dir: Path) -> None:
-    """Report to the broker what passes, until the proxy has ended and all is reported, or the time for that is over."""
+async def observe(recording: Recording, run: ObservedRun, runtime_dir: Path, proxy: int | None = None) -> None:
+    """Report to the broker what passes, until the proxy has ended and all is reported, or the time for that is over.
+
+    `proxy` is the way back, by which the broker has lines sent to the server.
+    """
     queue = ObservationQueue()
-    reader = ObservationReader(recording, queue)
+    reader = ObservationReader(recording, queue, proxy)
     sender = ObservationSender(queue, runtime_dir, run, reader.note_reported)
     loop = asyncio.get_running_loop()
     loop.add_reader(recording.records, reader.read_available)
@@ -156,15 +169,23 @@ async def observe(recording: Recording, run: ObservedRun, runtime_dir: Path) -> 
         return recording.ending().at_ms
 
     async with anyio.create_task_group() as tasks:
+        steered = anyio.CancelScope()
+
+        async def steer() -> None:
+            if reader.steering is not None:
+                with steered:
+                    await take_orders(reader.steering, run, runtime_dir)
 
         async def watch_end() -> None:
             await reader.ended.wait()
+            steered.cancel()
             loop.remove_reader(recording.records)
             # The editor has its exit code already; this process only lingers.
             now = anyio.current_time()
             tasks.cancel_scope.deadline = now if sender.broker_absent else deadlines(ended_at(), now).sending
 
         tasks.start_soon(watch_end)
+        tasks.start_soon(steer)
         await sender.run(reader.wait_for_work)
     if len(queue):
         now = anyio.current_time()

@@ -1,9 +1,9 @@
 """An app-server's stdin and stdout as bytes: cut into lines, and the lines read.  Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from lifebus_adapters.app_server import AppServerReader, Direction, Observed, ReaderCounters
+from lifebus_adapters.app_server import AppServerReader, Direction, Observed, OperatorAsked, ReaderCounters
 from lifebus_contract.fields import FactValue
 from lifebus_transports.framing.lines import LineFramer
 
@@ -12,9 +12,13 @@ MAX_LINE_BYTES: Final = 8_388_608
 
 
 class AppServerStream:
-    """Reads one app-server from its start to its end.  Bytes for the server are fed before it can have them."""
+    """Reads one app-server from its start to its end.  Bytes for the server are fed before it can have them.
+
+    `watch`, where it is set, gets each line of the server before it is read.
+    """
 
     def __init__(self, *, max_line_bytes: int = MAX_LINE_BYTES) -> None:
+        self.watch: Callable[[bytes], None] | None = None
         self._reader = AppServerReader()
         self._framers: dict[Direction, LineFramer] = {
             "in": LineFramer(max_line_bytes),
@@ -29,20 +33,32 @@ class AppServerStream:
         counters.lost = sum(framer.lost for framer in self._framers.values())
         return counters
 
+    def questions(self) -> list[OperatorAsked]:
+        """Return what the server waits for, and nobody has answered."""
+        return self._reader.questions()
+
+    def has_thread(self, name: str) -> bool:
+        """Whether a thread can take turns here, as far as was seen."""
+        return self._reader.has_thread(name)
+
     def feed(self, direction: Direction, data: bytes, received_at_ms: int) -> list[Observed]:
         """Return what these bytes complete; they came at a time, in milliseconds since 1970.  Never raises."""
         return [one for _, observed in self.lines(direction, data, received_at_ms) for one in observed]
 
-    def lines(self, direction: Direction, data: bytes, received_at_ms: int) -> Iterator[tuple[int, list[Observed]]]:
+    def lines(
+        self, direction: Direction, data: bytes, received_at_ms: int, by: str | None = None
+    ) -> Iterator[tuple[int, list[Observed]]]:
         """Read these bytes, and yield of each line that ends in them its size in bytes and what it says.
 
-        To be read to the end before anything else is done.
+        To be read to the end before anything else is done.  `by` is who had lifebus send them, None for the client's.
         """
         # A framer a direction: chunks of the two interleave anywhere, lines never do.
         framer = self._framers[direction]
         for line in framer.feed(data):
             if isinstance(line, bytes):
-                yield len(line) + 1, self._reader.read(direction, line, received_at_ms)
+                if self.watch is not None and direction == "out":
+                    self.watch(line)
+                yield len(line) + 1, self._reader.read(direction, line, received_at_ms, by)
             else:
                 self._reader.note_gap()
                 yield line.size + 1, []

@@ -14,6 +14,7 @@ from lifebus_adapters.app_server import (
     OperatorAsked,
     ThreadClosed,
     ThreadOpened,
+    TurnSteered,
 )
 from lifebus_adapters.shared.telemetry import Compacted, TurnEnded, TurnStarted
 from lifebus_broker.state.degradation import Cause
@@ -67,6 +68,8 @@ def findings_of(
             found = [_in_frame(seen, fact.frame_id, f"error:{fact.key}")]
         case OperatorAsked() | OperatorAnswered():
             found = [_operator(fact)]
+        case TurnSteered():
+            found = [_steered(fact, mark)]
         case _:
             pass
     return list(found)
@@ -147,10 +150,17 @@ def _operator(fact: OperatorAsked | OperatorAnswered) -> SupervisionFinding:
         item_id=fact.item_id,
         decision=None if answer is None else answer.decision,
         waited_ms=None if answer is None else answer.waited_ms,
+        answered_by=None if answer is None else answer.by,
         **{FROM: SOURCE},
     )
     number = f"{type(fact.request_id).__name__}:{fact.request_id}"
     return _in_frame(finding, fact.frame_id, f"operator:{outcome}:{fact.frame_id}:{fact.item_id}:{number}")
+
+
+def _steered(fact: TurnSteered, mark: str) -> SupervisionFinding:
+    """Return that lifebus sent the server a request of its own, and for whom: never what it says."""
+    finding = tick_finding(steered=fact.method, steered_by=fact.by, request_id=fact.request_id, **{FROM: SOURCE})
+    return _in_frame(finding, fact.frame_id, f"steered:{mark}")
 
 
 def _in_frame(finding: SupervisionFinding, frame_id: str | None, key: str) -> SupervisionFinding:

@@ -35,9 +35,11 @@ from lifebus_supervisor.api.operations import OperationVerbs
 from lifebus_supervisor.api.reads import ReadVerbs
 from lifebus_supervisor.api.snapshots import SnapshotVerbs
 from lifebus_supervisor.api.status import StatusVerbs
+from lifebus_supervisor.api.steering import SteeringVerbs
 from lifebus_supervisor.api.transcripts import TranscriptVerbs
 from lifebus_supervisor.api.workers import Workers
 from lifebus_supervisor.app_server.intake import AppServerIntake
+from lifebus_supervisor.app_server.steering import AppServerSteering
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.corrections.corrector import Corrector
 from lifebus_supervisor.daemon.halt import Halt
@@ -89,6 +91,7 @@ class Core:
     supervisor: Supervisor
     follower: StateFollowerTask | None
     observations: ObservationVerbs
+    steering: AppServerSteering
     consumers: Consumers
     inbox: Inbox
     actions: Actions
@@ -159,6 +162,7 @@ def compose_core(
         supervisor=supervisor,
         follower=follower,
         observations=ObservationVerbs(signals, AppServerIntake(bus, supervisor, recorder), registry, transcripts.store),
+        steering=AppServerSteering(time.monotonic),
         consumers=consumers,
         inbox=inbox,
         actions=actions,
@@ -247,6 +251,7 @@ def _compose_api(core: Core, receipts: ReceiptPublisher, count: Callable[[], Map
         status.handlers(),
         operations.handlers(),
         core.observations.handlers(),
+        SteeringVerbs(core.steering).handlers(),
         core.consumers.handlers(),
         InboxVerbs(core.inbox).handlers(),
         ExtensionVerbs(core.extensions).handlers(),

@@ -6,6 +6,7 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Struct
 
+from lifebus_contract.approvals import approval_id
 from lifebus_contract.extensions import (
     ActionResult,
     ActionStatus,
@@ -93,7 +94,7 @@ def approval_event(entries: Sequence[StoredEntry], due: DueEvent, *, again: bool
     meanwhile.
     """
     asked = [one.entry for one in approvals_of(entries, due.turn_id, FILE_CHANGE) if _is_of(one.entry, due)]
-    if not asked or (again and asked[-1].status is not EntryStatus.STREAMING):
+    if due.request_id is None or not asked or (again and asked[-1].status is not EntryStatus.STREAMING):
         return None
     item = next((one for one in entries if _is_item(one.entry, due)), None)
     changes = [one for one in _changes_of(item) if one.get("diff") or one.get("diffBytes")]
@@ -111,7 +112,7 @@ def approval_event(entries: Sequence[StoredEntry], due: DueEvent, *, again: bool
             thread_id=due.session_id,
             turn_id=due.turn_id,
             item_id=due.item_id,
-            approval_id=str(due.request_id),
+            approval_id=approval_id(due.session_id, due.turn_id, due.request_id),
             anchor_item_id=item.entry.message_id,
             user_request=user_request(upto, due.turn_id),
             turn_transcript=lines_of(upto, due.turn_id)[:_TURN_TRANSCRIPT],

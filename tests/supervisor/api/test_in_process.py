@@ -95,6 +95,9 @@ async def observe_and_follow(bus: InProcess) -> None:
     page = await bus.call("signals", {"adapter_id": "codex", "thread": seen["thread"]})
     assert [row[1] for row in page["rows"]] == [EVENT]
     assert len((await bus.call("threads", {"adapter_id": "codex"}))["threads"]) == 1
+    observer = {"client_id": "test", "origin": "o"}
+    assert await bus.call("steer", {**observer, "adapter_id": "codex", "wait_ms": 0}) == {}
+    assert await bus.call("steered", {**observer, "number": 1, "state": "done"}) == {}
 
 
 async def consume(bus: InProcess) -> None:

@@ -122,6 +122,16 @@ VALID: dict[str, dict[str, Any]] = {
     "state": {"position": 1, "offset": 2},
     "prune": {"through": 7},
     "revise": {"snapshot_id": "0123456789abcdef", "reason": "r"},
+    "steer": {"client_id": "c", "adapter_id": "codex", "origin": "o", "wait_ms": 0},
+    "steered": {
+        "client_id": "c",
+        "origin": "o",
+        "number": 1,
+        "state": "done",
+        "message": "m",
+        "thread": "t",
+        "turn": "u",
+    },
     "observe": {
         "client_id": "c",
         "adapter_id": "codex",

@@ -7,6 +7,7 @@ from lifebus_adapters.app_server.facts import (
     OperatorAsked,
     ThreadClosed,
     ThreadOpened,
+    TurnSteered,
 )
 from lifebus_adapters.app_server.naming import event_type, normalize
 from lifebus_adapters.app_server.reader import (
@@ -36,6 +37,7 @@ __all__ = [
     "SignalSession",
     "ThreadClosed",
     "ThreadOpened",
+    "TurnSteered",
     "event_type",
     "normalize",
 ]

@@ -60,7 +60,8 @@ class OperatorAsked(Struct, frozen=True, kw_only=True, tag=True):
 class OperatorAnswered(Struct, frozen=True, kw_only=True, tag=True):
     """A person answered, or will not any more: `outcome` is ``answered``, ``resolved`` elsewhere, or ``unanswered``.
 
-    `decision` is the protocol's own word for the answer (``accept``), None where the answer is free text.
+    `decision` is the protocol's own word for the answer (``accept``), None where the answer is free text.  `by` is who
+    had lifebus answer, None where it was the client.
     """
 
     session: Identifier
@@ -72,6 +73,17 @@ class OperatorAnswered(Struct, frozen=True, kw_only=True, tag=True):
     item_id: Identifier | None = None
     decision: Identifier | None = None
     waited_ms: Count | None = None
+    by: Identifier | None = None
+
+
+class TurnSteered(Struct, frozen=True, kw_only=True, tag=True):
+    """Lifebus has sent a request of its own: a turn was told something more, or begun; `by` is who wanted it."""
+
+    session: Identifier
+    frame_id: Identifier | None
+    method: Identifier
+    request_id: _Id
+    by: Identifier
 
 
 AppServerFact = (
@@ -84,5 +96,6 @@ AppServerFact = (
     | ErrorSeen
     | OperatorAsked
     | OperatorAnswered
+    | TurnSteered
 )
 """Every fact that an app-server reports about lifecycles."""

@@ -77,9 +77,15 @@ class PendingQuestions:
             del self._pending[next(iter(self._pending))]
         return [asked]
 
-    def answer(self, number: RequestId, result: Raw | None, at_ms: int) -> list[OperatorAnswered]:
-        """Return the fact that a client answered; an error counts as an answer without a decision."""
-        return self._end(request_key(number), "answered", at_ms, _decision(result))
+    def pending(self) -> list[OperatorAsked]:
+        """Return what nobody has answered yet, in the order in which it was asked."""
+        return [asked.fact for asked in self._pending.values()]
+
+    def answer(
+        self, number: RequestId, result: Raw | None, at_ms: int, by: str | None = None
+    ) -> list[OperatorAnswered]:
+        """Return the fact that a client answered, or lifebus; an error counts as an answer without a decision."""
+        return self._end(request_key(number), "answered", at_ms, _decision(result), by)
 
     def resolve(self, thread: str, params: bytes, at_ms: int) -> list[OperatorAnswered]:
         """Return the fact that the server needs no answer any more, unless one was seen."""
@@ -97,7 +103,12 @@ class PendingQuestions:
         return [fact for key in keys for fact in self._end(key, "unanswered", None)]
 
     def _end(
-        self, key: tuple[type, RequestId], outcome: str, at_ms: int | None, decision: str | None = None
+        self,
+        key: tuple[type, RequestId],
+        outcome: str,
+        at_ms: int | None,
+        decision: str | None = None,
+        by: str | None = None,
     ) -> list[OperatorAnswered]:
         asked = self._pending.pop(key, None)
         if asked is None:
@@ -115,6 +126,7 @@ class PendingQuestions:
                 decision=decision,
                 # Clocks may go back between the two messages.
                 waited_ms=None if at_ms is None else min(max(0, at_ms - asked.at_ms), _YEAR_MS),
+                by=by,
             )
         ]
 

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from lifebus_adapters.app_server.context import context_of, decoded, identifier
-from lifebus_adapters.app_server.facts import AppServerFact, ThreadClosed
+from lifebus_adapters.app_server.facts import AppServerFact, OperatorAsked, ThreadClosed, TurnSteered
 from lifebus_adapters.app_server.mapping import facts_of, opened
 from lifebus_adapters.app_server.messages import RpcNotification, RpcRequest, RpcResponse, read_message
 from lifebus_adapters.app_server.operators import PendingQuestions
@@ -86,8 +86,11 @@ class AppServerReader:
         self._greeted = False
         self._has_gap = False
 
-    def read(self, direction: Direction, line: bytes, received_at_ms: int) -> list[Observed]:
-        """Return what a line says; it came at a time, in milliseconds since 1970.  Never raises."""
+    def read(self, direction: Direction, line: bytes, received_at_ms: int, by: str | None = None) -> list[Observed]:
+        """Return what a line says; it came at a time, in milliseconds since 1970.  Never raises.
+
+        `by` is who had lifebus send a line that is none of the client's.
+        """
         message = read_message(line)
         if message is None:
             self.counters.junk += 1
@@ -95,7 +98,15 @@ class AppServerReader:
         self.counters.messages += 1
         if direction == "out":
             return self._from_server(message, received_at_ms)
-        return _seen(self._from_client(message, received_at_ms))
+        return _seen(self._from_client(message, received_at_ms, by))
+
+    def questions(self) -> list[OperatorAsked]:
+        """Return what the server waits for, and nobody has answered."""
+        return self._questions.pending()
+
+    def has_thread(self, name: str) -> bool:
+        """Whether a thread can take turns here, as far as was seen."""
+        return any(thread.id == name for thread in self._threads.live())
 
     def note_gap(self) -> None:
         """Note that a line was not read: from now on an unknown thread need not be the server's own."""
@@ -119,15 +130,25 @@ class AppServerReader:
             thread.live, thread.turn = False, None
         return _seen(facts)
 
-    def _from_client(self, message: RpcRequest | RpcNotification | RpcResponse, at_ms: int) -> list[AppServerFact]:
+    def _from_client(
+        self, message: RpcRequest | RpcNotification | RpcResponse, at_ms: int, by: str | None
+    ) -> list[AppServerFact]:
         match message:
             case RpcRequest():
                 self._note_request(message)
+                return [] if by is None else self._steered(message, by)
             case RpcResponse():
-                return [*self._questions.answer(message.id, message.result, at_ms)]
+                return [*self._questions.answer(message.id, message.result, at_ms, by)]
             case RpcNotification():
                 pass
         return []
+
+    def _steered(self, request: RpcRequest, by: str) -> list[AppServerFact]:
+        name = context_of(request.params).thread
+        if name is None or self._threads.is_purged(name):
+            return []
+        turn = self._threads.find(name).turn
+        return [TurnSteered(session=name, frame_id=turn, method=request.method, request_id=request.id, by=by)]
 
     def _note_request(self, request: RpcRequest) -> None:
         """Remember a request whose answer matters; a thread that a client names is not one of the server's own."""

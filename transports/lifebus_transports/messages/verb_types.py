@@ -48,6 +48,9 @@ TICKS: Final = CallPool("ticks", 256)
 OBSERVATIONS: Final = CallPool("observations", 64)
 """Few, because a batch takes up to 256 KiB."""
 
+STEERING: Final = CallPool("steering", 256)
+"""Many, because each observer of an app-server waits in one call for its next order."""
+
 CONSUMERS: Final = CallPool("cursors", 1024)
 """Many, because each consumer waits in one fetch, and its acknowledgements for the disk."""
 

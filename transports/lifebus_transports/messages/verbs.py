@@ -38,6 +38,7 @@ from lifebus_transports.messages.signals import (
 from lifebus_transports.messages.snapshots import Revise, ReviseAnswer, Save, SaveAnswer
 from lifebus_transports.messages.state import StatePage, StateQuery
 from lifebus_transports.messages.status import BrokerStatus
+from lifebus_transports.messages.steering import AwaitOrder, NextOrder, OrderReport
 from lifebus_transports.messages.tables.extension_verbs import EXTENSION_VERBS
 from lifebus_transports.messages.tables.flow_verbs import FLOW_VERBS
 from lifebus_transports.messages.tables.inbox_verbs import INBOX_VERBS
@@ -49,6 +50,7 @@ from lifebus_transports.messages.verb_types import (
     OBSERVATIONS,
     PRUNES,
     READS,
+    STEERING,
     TICKS,
     Access,
     Repeat,
@@ -144,6 +146,21 @@ _TABLE: Final = (
         pool=OBSERVATIONS,
         records=True,
         embedded=("observations", "signal"),
+    ),
+    Verb(
+        name="steer",
+        summary="Waits for the next order for an observer's app-server.",
+        body=AwaitOrder,
+        answer=NextOrder,
+        pool=STEERING,
+        wait_key="wait_ms",
+        repeat=Repeat.NEVER,
+    ),
+    Verb(
+        name="steered",
+        summary="Says what became of an order for an app-server.",
+        body=OrderReport,
+        answer=Nothing,
     ),
     Verb(
         name="signals",

@@ -1,0 +1,242 @@
+"""Steers the app-server: answers what it waits for, tells its turns something more, begins turns.
+
+What is pending is what was read of both directions up to now.  A decision goes with how far the client's stream was
+read; the proxy sends it only if the client has said nothing since.
+"""
+
+import asyncio
+import itertools
+import os
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from lifebus.observer.stream import AppServerStream
+from lifebus.observer.way_back import ProxyWay
+from lifebus.proxy.steering_socket import ANY_POSITION, MAX_LINE_BYTES, MOVED, SENT
+from lifebus_adapters.app_server import Direction, OperatorAsked
+from lifebus_contract.approvals import approval_id
+from lifebus_transports.messages.steering import SteeringOrder, SteeringState
+
+_NEW_STYLE: Final = {"accept": "accept", "decline": "decline", "cancel": "cancel"}
+_ANSWERS: Final[dict[str, dict[str, Any]]] = {
+    "item/commandExecution/requestApproval": _NEW_STYLE,
+    "item/fileChange/requestApproval": _NEW_STYLE,
+    "execCommandApproval": {"accept": "approved", "decline": {"denied": {"rejection": "declined"}}, "cancel": "abort"},
+    "applyPatchApproval": {"accept": "approved", "decline": {"denied": {"rejection": "declined"}}, "cancel": "abort"},
+}
+"""What each decision is in the server's words, by the method of the request; others are not decided here."""
+
+_FOR_SESSION: Final = {"accept": "acceptForSession", "approved": "approved_for_session"}
+
+_MAX_KNOWN: Final = 256
+
+Outcome = tuple[SteeringState, str, str, str]
+"""What became of an order: the state, what the server said, the thread and the turn."""
+
+
+class _Error(msgspec.Struct):
+    message: str = ""
+
+
+class _Message(msgspec.Struct):
+    """A message of the server, as far as one of ours may be answered by it."""
+
+    id: Any = None
+    method: str | None = None
+    params: dict[str, Any] | None = None
+    result: Any = None
+    error: _Error | None = None
+
+
+class Steering:
+    """Does orders.  `sender` is who wanted the line that is being sent."""
+
+    def __init__(self, stream: AppServerStream, way: ProxyWay) -> None:
+        self.sender = "lifebus"
+        self._stream = stream
+        self._way = way
+        self._prefix = f"lifebus:{os.urandom(8).hex()}:"
+        self._numbers = itertools.count(1)
+        self._read: dict[Direction, int] = {"in": 0, "out": 0}
+        self._moved = asyncio.Event()
+        self._watching: dict[int, Callable[[_Message], None]] = {}
+        self._uncertain: set[str] = set()
+        self._turn = asyncio.Lock()
+        self._told: OrderedDict[str, Outcome] = OrderedDict()
+
+    def note_read(self, direction: Direction, position: int, *, lost: bool) -> None:
+        """Take it that a direction is read up to a position.
+
+        Where the client's bytes were `lost`, it may have answered what was pending.
+        """
+        if lost and direction == "in":
+            self._uncertain = {_name_of(asked) for asked in self._stream.questions()}
+        self._read[direction] = position
+        self._moved.set()
+
+    async def do(self, order: SteeringOrder) -> Outcome:
+        """Do an order, and return what became of it."""
+        match order.kind:
+            case "approval":
+                return self._look(order)
+            case "decide":
+                return await self._decide(order)
+            case "steered":
+                return self._told.get(order.action_id, (SteeringState.ABSENT, "", "", ""))
+            case _:
+                outcome = await self._request(order)
+                if order.action_id and outcome[0] is not SteeringState.UNREACHABLE:
+                    self._told[order.action_id] = outcome
+                    if len(self._told) > _MAX_KNOWN:
+                        self._told.popitem(last=False)
+                return outcome
+
+    def _look(self, order: SteeringOrder) -> Outcome:
+        asked = self._find(order.approval_id)
+        if asked is None:
+            return SteeringState.ABSENT, "", "", ""
+        return SteeringState.PENDING, asked.method, asked.session, asked.frame_id or ""
+
+    def _find(self, name: str) -> OperatorAsked | None:
+        """Return what is asked under a name, if it is pending for certain and of a kind that is decided here."""
+        if name in self._uncertain:
+            return None
+        found = (asked for asked in self._stream.questions() if _name_of(asked) == name)
+        return next((asked for asked in found if asked.method in _ANSWERS), None)
+
+    async def _decide(self, order: SteeringOrder) -> Outcome:
+        seconds = order.timeout_ms / 1000
+        until = asyncio.get_running_loop().time() + seconds
+        async with self._turn:  # one at a time: a second decision finds what the first one has done
+            while True:
+                asked = self._find(order.approval_id)
+                if asked is None:
+                    return SteeringState.LATE, "it is not pending any more", "", ""
+                settled: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+                position, key = self._read["in"], next(self._numbers)
+                self._watch(key, partial(_settle, asked, settled))
+                try:
+                    left = until - asyncio.get_running_loop().time()
+                    self.sender = order.by
+                    line = _line({"id": asked.request_id, "result": {"decision": _decision(asked.method, order)}})
+                    outcome, passed = await self._way.send(line, position=position, seconds=max(0.0, left) / 2)
+                    if outcome == MOVED:
+                        await self._until_read(passed, until)
+                        continue
+                    if outcome != SENT:
+                        return SteeringState.UNREACHABLE, "the client is in the middle of a line", "", ""
+                    return await _within(settled, until, asked)
+                except TimeoutError:
+                    return SteeringState.UNREACHABLE, "the client went on and on", "", ""
+                finally:
+                    self._unwatch(key)
+
+    async def _request(self, order: SteeringOrder) -> Outcome:
+        """Send a request of ours about a thread, and wait for the answer."""
+        if not self._stream.has_thread(order.thread):
+            return SteeringState.UNREACHABLE, "this app-server has no such thread", "", ""
+        number = next(self._numbers)
+        name = f"{self._prefix}{number}"
+        params: dict[str, Any] = {"threadId": order.thread, "input": [{"type": "text", "text": order.text}]}
+        if order.kind == "steer":
+            params["expectedTurnId"] = order.turn
+        line = _line({"id": name, "method": f"turn/{order.kind}", "params": params})
+        if len(line) > MAX_LINE_BYTES:
+            return SteeringState.UNREACHABLE, f"the line is over {MAX_LINE_BYTES} bytes", "", ""
+        answered: asyncio.Future[_Message] = asyncio.get_running_loop().create_future()
+        until = asyncio.get_running_loop().time() + order.timeout_ms / 1000
+        self._watch(number, partial(_answer, name, answered))
+        try:
+            async with self._turn:
+                self.sender = order.by
+                left = until - asyncio.get_running_loop().time()
+                sent, _ = await self._way.send(line, position=ANY_POSITION, seconds=max(0.0, left) / 2, request_id=name)
+            if sent != SENT:
+                return SteeringState.UNREACHABLE, "the client is in the middle of a line", "", ""
+            async with asyncio.timeout_at(until):
+                answer = await answered
+        except TimeoutError:
+            return SteeringState.UNKNOWN, "the app-server has not answered", order.thread, order.turn
+        finally:
+            self._unwatch(number)
+        if answer.error is not None:
+            return SteeringState.REFUSED, answer.error.message[:1_024], order.thread, order.turn
+        return SteeringState.DONE, "", order.thread, _turn_in(answer.result) or order.turn
+
+    async def _until_read(self, position: int, until: float) -> None:
+        """Wait until all that the client had said is read.
+
+        Raises:
+            TimeoutError: it takes too long.
+        """
+        async with asyncio.timeout_at(until):
+            while self._read["in"] < position:
+                self._moved.clear()
+                await self._moved.wait()
+
+    def _watch(self, key: int, look: Callable[[_Message], None]) -> None:
+        self._watching[key] = look
+        self._stream.watch = self._see
+
+    def _unwatch(self, key: int) -> None:
+        del self._watching[key]
+        if not self._watching:
+            self._stream.watch = None
+
+    def _see(self, line: bytes) -> None:
+        try:
+            message = msgspec.json.decode(line, type=_Message)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            return
+        for look in list(self._watching.values()):
+            look(message)
+
+
+def _name_of(asked: OperatorAsked) -> str:
+    return approval_id(asked.session, asked.frame_id, asked.request_id)
+
+
+def _decision(method: str, order: SteeringOrder) -> object:
+    word = _ANSWERS[method][order.decision]
+    return _FOR_SESSION.get(word, word) if order.for_session and isinstance(word, str) else word
+
+
+def _line(message: dict[str, Any]) -> bytes:
+    return msgspec.json.encode(message) + b"\n"
+
+
+def _settle(asked: OperatorAsked, settled: "asyncio.Future[bool]", message: _Message) -> None:
+    """Note whether the server took our answer: what it resolves behind the end of the turn, it took from nobody."""
+    params = message.params or {}
+    if settled.done() or message.method is None or params.get("threadId") != asked.session:
+        return
+    if message.method == "serverRequest/resolved" and params.get("requestId") == asked.request_id:
+        settled.set_result(True)
+    elif message.method == "turn/completed" and _turn_in(params) == asked.frame_id:
+        settled.set_result(False)
+
+
+def _answer(name: str, answered: "asyncio.Future[_Message]", message: _Message) -> None:
+    if message.id == name and message.method is None and not answered.done():
+        answered.set_result(message)
+
+
+def _turn_in(result: object) -> str | None:
+    turn = result.get("turn") if isinstance(result, dict) else None
+    found = turn.get("id") if isinstance(turn, dict) else None
+    return found if isinstance(found, str) else None
+
+
+async def _within(settled: "asyncio.Future[bool]", until: float, asked: OperatorAsked) -> Outcome:
+    """Return what the server made of our answer."""
+    where = asked.session, asked.frame_id or ""
+    try:
+        async with asyncio.timeout_at(until):
+            taken = await settled
+    except TimeoutError:
+        return SteeringState.UNKNOWN, "it was answered, and the app-server has not said so", *where
+    return (SteeringState.DONE, "", *where) if taken else (SteeringState.LATE, "the turn was over before", *where)

@@ -1,0 +1,213 @@
+"""Steers app-servers through their observers: orders out, what became of them in (docs/steering.md).
+
+An observer that waits for orders is one that a proxy stands behind; one that has not waited for a while is gone.
+"""
+
+import asyncio
+import itertools
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import Any, Final
+
+import anyio
+import msgspec
+from msgspec import Struct
+
+from lifebus_contract import BrokerBusy
+from lifebus_contract.actions.payloads import ApprovalDecision, DecisionScope
+from lifebus_supervisor.actions.ports import ControlOutcome, ControlState, PendingApproval
+from lifebus_transports.messages.steering import MAX_WAIT_MS, AwaitOrder, OrderReport, SteeringOrder, SteeringState
+
+_LEASE_S: Final = MAX_WAIT_MS / 1000 + 5
+_LOOK_S: Final = 2.0
+"""How long an observer may take to say what it knows."""
+
+_DECIDE_S: Final = 10.0
+_TURN_S: Final = 20.0
+_GRACE_S: Final = 1.0
+"""How much longer than its order an observer is waited for."""
+
+_MAX_ORDERS: Final = 64
+_MAX_KNOWN: Final = 4_096
+
+
+class _Observer(Struct):
+    """An observer: when it last waited, the orders for it, and who waits for its reports."""
+
+    seen: float
+    orders: deque[SteeringOrder]
+    reports: dict[int, "asyncio.Future[OrderReport]"]
+    waiting: int = 0
+    changed: Any = None
+
+
+class AppServerSteering:
+    """The observers that take orders; fulfils `AppServerControl`.  `now` is the monotonic clock, in seconds."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._observers: dict[str, _Observer] = {}
+        self._numbers = itertools.count(1)
+        self._asked_by: OrderedDict[str, str] = OrderedDict()
+
+    async def next_order(self, body: AwaitOrder) -> SteeringOrder | None:
+        """Return the next order for an observer, None where none came within its time."""
+        observer = self._observers.get(body.origin)
+        if observer is None:
+            self._sweep()
+            observer = self._observers[body.origin] = _Observer(self._now(), deque(), {})
+        observer.seen = self._now()
+        observer.waiting += 1
+        try:
+            with anyio.move_on_after(body.wait_ms / 1000):
+                while not observer.orders:
+                    observer.changed = observer.changed or anyio.Event()
+                    await observer.changed.wait()
+            return observer.orders.popleft() if observer.orders else None
+        finally:
+            observer.waiting -= 1
+            observer.seen = self._now()
+
+    def report(self, body: OrderReport) -> None:
+        """Take what became of an order; one that nobody waits for any more is dropped."""
+        observer = self._observers.get(body.origin)
+        future = observer.reports.get(body.number) if observer is not None else None
+        if future is not None and not future.done():
+            future.set_result(body)
+
+    async def approval(self, approval_id: str) -> PendingApproval | None:
+        """Return an approval that an app-server waits for now."""
+        found: list[PendingApproval] = []
+
+        async def look(origin: str) -> None:
+            order = self._order("approval", _LOOK_S, approval_id=approval_id)
+            report = await self._ask(origin, order)
+            if report is not None and report.state is SteeringState.PENDING:
+                self._remember(approval_id, origin)
+                found.append(
+                    PendingApproval(approval_id=approval_id, thread_id=report.thread, turn_id=report.turn or None)
+                )
+
+        async with anyio.create_task_group() as tasks:
+            for origin in self._reachable():
+                tasks.start_soon(look, origin)
+        return found[0] if found else None
+
+    async def decide(
+        self, approval: PendingApproval, decision: ApprovalDecision, scope: DecisionScope, by: str = "lifebus"
+    ) -> ControlOutcome:
+        """Answer an approval, unless somebody else has."""
+        origin = self._asked_by.get(approval.approval_id)
+        if origin is None:
+            return ControlOutcome(ControlState.UNREACHABLE, "no observer knows this approval")
+        order = self._order(
+            "decide",
+            _DECIDE_S,
+            by=by,
+            approval_id=approval.approval_id,
+            decision=decision.value,
+            for_session=scope is DecisionScope.SESSION,
+        )
+        return _outcome(await self._ask(origin, order))
+
+    async def steer(
+        self, thread_id: str, turn_id: str, text: str, action_id: str | None, by: str = "lifebus"
+    ) -> ControlOutcome:
+        """Tell a turn that runs something more."""
+        return await self._tell("steer", thread_id, by=by, turn=turn_id, text=text, action_id=action_id or "")
+
+    async def start(self, thread_id: str, text: str, action_id: str | None, by: str = "lifebus") -> ControlOutcome:
+        """Begin a turn in a thread; the outcome's message is the turn's id where it began."""
+        return await self._tell("start", thread_id, by=by, text=text, action_id=action_id or "")
+
+    async def steered(self, action_id: str) -> ControlOutcome | None:
+        """Return what became of an earlier `steer`, None where no observer knows.
+
+        That none knows is no proof that it was not sent: its observer may not have come back yet.
+        """
+        for origin in self._reachable():
+            report = await self._ask(origin, self._order("steered", _LOOK_S, action_id=action_id))
+            if report is not None and report.state is not SteeringState.ABSENT:
+                return _outcome(report)
+        return None
+
+    async def _tell(self, kind: str, thread: str, **details: str) -> ControlOutcome:
+        """Ask one observer after the other, until one has the thread and its server takes it."""
+        found = ControlOutcome(ControlState.UNREACHABLE, "no app-server behind a proxy has this thread")
+        for origin in self._reachable():
+            outcome = _outcome(await self._ask(origin, self._order(kind, _TURN_S, thread=thread, **details)))
+            if outcome.state is ControlState.REFUSED:
+                found = outcome  # another server may have the turn
+            elif outcome.state is not ControlState.UNREACHABLE:
+                return outcome
+        return found
+
+    def _order(self, kind: str, seconds: float, **details: Any) -> SteeringOrder:
+        fields = {"number": next(self._numbers), "kind": kind, "timeout_ms": int(seconds * 1000), **details}
+        return msgspec.convert(fields, SteeringOrder)
+
+    async def _ask(self, origin: str, order: SteeringOrder) -> OrderReport | None:
+        """Return an observer's report, None where none came.
+
+        Raises:
+            BrokerBusy: too many orders wait for this observer.
+        """
+        observer = self._observers[origin]
+        if len(observer.orders) >= _MAX_ORDERS:
+            raise BrokerBusy("too many orders wait for this app-server's observer", code="busy")
+        future: asyncio.Future[OrderReport] = asyncio.get_running_loop().create_future()
+        observer.reports[order.number] = future
+        observer.orders.append(order)
+        if observer.changed is not None:
+            observer.changed.set()
+            observer.changed = None
+        try:
+            with anyio.move_on_after(order.timeout_ms / 1000 + _GRACE_S):
+                return await future
+            # Not fetched in time: it must not be done later.
+            if order in observer.orders:
+                observer.orders.remove(order)
+                return OrderReport(
+                    client_id="lifebus",
+                    origin=origin,
+                    number=order.number,
+                    state=SteeringState.UNREACHABLE,
+                    message="the observer did not fetch the order",
+                )
+            return None
+        finally:
+            del observer.reports[order.number]
+
+    def _reachable(self) -> list[str]:
+        """Return the observers that take orders, the newest first."""
+        self._sweep()
+        return list(reversed(self._observers))
+
+    def _sweep(self) -> None:
+        overdue = self._now() - _LEASE_S
+        for origin in [
+            origin
+            for origin, one in self._observers.items()
+            if one.seen < overdue and not one.waiting and not one.reports
+        ]:
+            del self._observers[origin]
+
+    def _remember(self, approval_id: str, origin: str) -> None:
+        self._asked_by[approval_id] = origin
+        if len(self._asked_by) > _MAX_KNOWN:
+            self._asked_by.popitem(last=False)
+
+
+_STATES: Final = {
+    SteeringState.DONE: ControlState.DONE,
+    SteeringState.LATE: ControlState.LATE,
+    SteeringState.REFUSED: ControlState.REFUSED,
+    SteeringState.UNREACHABLE: ControlState.UNREACHABLE,
+    SteeringState.ABSENT: ControlState.UNREACHABLE,
+}
+
+
+def _outcome(report: OrderReport | None) -> ControlOutcome:
+    if report is None:
+        return ControlOutcome(ControlState.UNKNOWN, "the observer did not say what became of it")
+    return ControlOutcome(_STATES.get(report.state, ControlState.UNKNOWN), report.message)

@@ -1,0 +1,201 @@
+"""A broker steers an app-server behind `lifebus tee`; its client goes on as before, and its own answers win."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import lifebus
+from lifebus_contract import Receipt
+from lifebus_contract.actions.payloads import ApprovalDecision, DecisionScope
+from lifebus_contract.approvals import approval_id
+from lifebus_supervisor.actions.ports import ControlOutcome, ControlState, PendingApproval
+from lifebus_supervisor.daemon.composition import Daemon
+from support.clients.proxy_box import ProxyBox
+from support.paths import SUPPORT
+from support.patience import PATIENCE_S
+from support.running import connected, running_bus, short_directory, until_answered
+
+SERVER = SUPPORT / "clients/steered_app_server.py"
+
+
+@dataclass
+class Client:
+    """A client behind `lifebus tee`: what it got, line by line."""
+
+    process: "asyncio.subprocess.Process"
+    got: list[dict[str, Any]] = field(default_factory=list)
+
+    async def say(self, **message: Any) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(message).encode() + b"\n")
+        await self.process.stdin.drain()
+
+    async def until(self, method: str) -> dict[str, Any]:
+        """Read on until a message of this name."""
+        assert self.process.stdout is not None
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                line = await self.process.stdout.readline()
+                assert line, self.got
+                self.got.append(json.loads(line))
+                if self.got[-1].get("method") == method:
+                    return self.got[-1]
+
+    async def begin(self, text: str, number: int = 3) -> None:
+        await self.say(
+            id=number, method="turn/start", params={"threadId": "t1", "input": [{"type": "text", "text": text}]}
+        )
+        await self.until("turn/started")
+
+
+@dataclass
+class Scene:
+    """The broker, a client, and the file of all that the server has read."""
+
+    daemon: Daemon
+    client: Client
+    kept: Path
+    box: ProxyBox
+
+    def read_by_server(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.kept.read_bytes().splitlines()]
+
+    async def pending(self, name: str = "u1:0") -> PendingApproval:
+        """The approval, once the observer has seen it."""
+        async with asyncio.timeout(PATIENCE_S):
+            found = await until_answered(lambda: self.daemon.steering.approval(name), lambda one: one is not None)
+        assert found is not None
+        return found
+
+    async def steered(self, turn: str, text: str) -> ControlOutcome:
+        """Steer, as soon as the observer has learnt of the thread."""
+        async with asyncio.timeout(PATIENCE_S):
+            return await until_answered(
+                lambda: self.daemon.steering.steer("t1", turn, text, None),
+                lambda one: one.state is not ControlState.UNREACHABLE,
+            )
+
+
+@asynccontextmanager
+async def scene() -> AsyncIterator[Scene]:
+    with short_directory() as base:
+        async with running_bus(directory=base) as daemon:
+            box, kept = ProxyBox(base), base / "kept"
+            words = box.words((sys.executable, "-I", "-S", "-u", str(SERVER), str(kept)))
+            pipe = subprocess.PIPE
+            process = await asyncio.create_subprocess_exec(*words, env=box.env, stdin=pipe, stdout=pipe)
+            client = Client(process)
+            try:
+                await client.say(id=1, method="initialize", params={})
+                await client.say(id=2, method="thread/start", params={})
+                await client.until("thread/started")
+                yield Scene(daemon, client, kept, box)
+                assert process.stdin is not None
+                process.stdin.close()
+                assert await asyncio.wait_for(process.wait(), PATIENCE_S) == 0
+            finally:
+                if process.returncode is None:
+                    process.kill()
+                    await process.wait()
+
+
+async def receipts_until(daemon: Daemon, key: str, value: str) -> Receipt:
+    async with asyncio.timeout(PATIENCE_S), connected(daemon) as bus:
+        async for one in bus.receipts(since="start"):
+            if isinstance(one, lifebus.Receipt) and one.telemetry_summary.get(key) == value:
+                return one
+    raise AssertionError("the receipts ended")
+
+
+async def test_an_approval_is_decided_while_the_client_waits_and_its_late_answer_changes_nothing() -> None:
+    async with scene() as at:
+        await at.client.begin("ask")
+        await at.client.until("item/commandExecution/requestApproval")
+        found = await at.pending()
+        assert found == PendingApproval(approval_id=approval_id("t1", "u1", 0), thread_id="t1", turn_id="u1")
+        done = await at.daemon.steering.decide(found, ApprovalDecision.ACCEPT, DecisionScope.SESSION, "reviewer")
+        assert done.state is ControlState.DONE, done
+        await at.client.until("turn/completed")
+        await at.client.say(id=0, result={"decision": "decline"})
+        answered = await receipts_until(at.daemon, "operator", "answered")
+        assert answered.telemetry_summary["answered_by"] == "reviewer"
+        assert answered.telemetry_summary["decision"] == "acceptForSession"
+        assert await at.daemon.steering.approval("u1:0") is None
+        late = await at.daemon.steering.decide(found, ApprovalDecision.ACCEPT, DecisionScope.TURN)
+        assert late.state is ControlState.LATE
+        await at.client.begin("on", 4)
+        answers = [one["result"]["decision"] for one in at.read_by_server() if "method" not in one]
+        assert answers == ["acceptForSession", "decline"]
+
+
+async def test_a_person_who_answers_first_wins() -> None:
+    async with scene() as at:
+        await at.client.begin("ask")
+        await at.client.until("item/commandExecution/requestApproval")
+        found = await at.pending()
+        await at.client.say(id=0, result={"decision": "decline"})
+        done = await at.daemon.steering.decide(found, ApprovalDecision.ACCEPT, DecisionScope.TURN)
+        assert done.state is ControlState.LATE
+        completed = await at.client.until("item/completed")
+        assert completed["params"]["item"]["status"] == "decline"
+        assert [one for one in at.read_by_server() if "method" not in one] == [
+            {"id": 0, "result": {"decision": "decline"}}
+        ]
+
+
+async def test_a_turn_is_steered_and_begun_and_the_client_sees_no_answer_that_is_not_its_own() -> None:
+    async with scene() as at:
+        await at.client.begin("work")
+        assert (await at.steered("u1", "Also look at the tests.")).state is ControlState.DONE
+        refused = await at.steered("u9", "Too late.")
+        assert refused == ControlOutcome(ControlState.REFUSED, "no active turn to steer")
+        assert (await at.daemon.steering.start("t1", "Go on.", "a1", "planner")).state is ControlState.DONE
+        started = await at.client.until("turn/started")
+        assert started["params"]["turn"]["id"] == "u2"
+        known = await at.daemon.steering.steered("a1")
+        assert known is not None
+        assert known.state is ControlState.DONE
+        assert await at.daemon.steering.steered("a2") is None
+        steered = [one for one in at.read_by_server() if str(one.get("id")).startswith("lifebus:")]
+        assert [one["method"] for one in steered] == ["turn/steer", "turn/steer", "turn/start"]
+        assert steered[0]["params"]["input"] == [{"type": "text", "text": "Also look at the tests."}]
+        assert not [one for one in at.client.got if str(one.get("id")).startswith("lifebus:")]
+        assert (await receipts_until(at.daemon, "steered", "turn/start")).telemetry_summary["steered_by"] == "planner"
+
+
+async def test_what_is_never_answered_is_unknown_when_its_time_is_over(monkeypatch: Any) -> None:
+    async with scene() as at:
+        await at.client.begin("work")
+        assert (await at.steered("u1", "first")).state is ControlState.DONE
+        monkeypatch.setattr("lifebus_supervisor.app_server.steering._TURN_S", 0.5)
+        assert (await at.daemon.steering.steer("t1", "u1", "silence", None)).state is ControlState.UNKNOWN
+        await at.client.say(id=9, method="turn/interrupt", params={"threadId": "t1", "turnId": "u1"})
+        await at.client.until("turn/completed")
+
+
+async def test_a_killed_observer_changes_nothing_for_the_client_and_what_it_knew_is_decided_by_nobody() -> None:
+    async with scene() as at:
+        await at.client.begin("ask")
+        await at.client.until("item/commandExecution/requestApproval")
+        found = await at.pending()
+        at.box.observer().kill()
+        done = await at.daemon.steering.decide(found, ApprovalDecision.ACCEPT, DecisionScope.TURN)
+        assert done.state in {ControlState.UNREACHABLE, ControlState.UNKNOWN}
+        await at.client.say(id=0, result={"decision": "accept"})
+        await at.client.until("turn/completed")
+        assert [one for one in at.read_by_server() if "method" not in one] == [
+            {"id": 0, "result": {"decision": "accept"}}
+        ]
+
+
+async def test_nothing_is_steered_where_no_app_server_is() -> None:
+    async with running_bus() as daemon:
+        assert await daemon.steering.approval("u1:0") is None
+        assert (await daemon.steering.steer("t1", "u1", "text", "a")).state is ControlState.UNREACHABLE
+        assert await daemon.steering.steered("a") is None

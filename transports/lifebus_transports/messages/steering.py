@@ -1,0 +1,86 @@
+"""What passes between the broker and the observers of app-servers that are steered (docs/steering.md).
+
+An observer waits with `steer` for an order, and reports with `steered` what became of it.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta
+
+from lifebus_contract.fields import MAX_INTEGER, Document, Identifier
+
+MAX_TEXT: Final = 65_536
+"""Most characters of what a turn is told."""
+
+MAX_WAIT_MS: Final = 30_000
+"""Longest wait for an order, in milliseconds."""
+
+_Number = Annotated[int, Meta(ge=1, le=MAX_INTEGER)]
+_ApprovalId = Annotated[str, Meta(max_length=600)]
+
+
+class SteeringState(StrEnum):
+    """What became of an order."""
+
+    DONE = "done"
+    LATE = "late"
+    """A person or the server has settled it before; nothing was sent, or it was too late."""
+    REFUSED = "refused"
+    """The server answered with an error."""
+    UNREACHABLE = "unreachable"
+    """Nothing was sent."""
+    UNKNOWN = "unknown"
+    """It was sent, and no answer was seen."""
+    PENDING = "pending"
+    """Of an `approval` that is looked for: the server waits for it."""
+    ABSENT = "absent"
+    """This observer knows nothing of it."""
+
+
+class AwaitOrder(Document, frozen=True, kw_only=True):
+    """`steer`: return the next order for this observer's app-server, as soon as there is one."""
+
+    client_id: Identifier
+    adapter_id: Identifier
+    origin: Identifier
+    wait_ms: Annotated[int, Meta(ge=0, le=MAX_WAIT_MS)] = MAX_WAIT_MS
+
+
+class SteeringOrder(Document, frozen=True, kw_only=True, omit_defaults=True):
+    """What an app-server is to be told.
+
+    `approval` looks for an approval, `decide` answers it with the protocol's word (``accept``), for the whole session
+    with `for_session`; `steer` tells a turn something more, `start` begins one, `steered` asks what became of the one
+    with this `action_id`.  `by` is who wants it, `timeout_ms` how long it may take.
+    """
+
+    number: _Number
+    kind: Literal["approval", "decide", "steer", "start", "steered"]
+    by: Identifier = "lifebus"
+    approval_id: _ApprovalId = ""
+    decision: Literal["accept", "decline", "cancel"] = "decline"
+    for_session: bool = False
+    thread: Annotated[str, Meta(max_length=256)] = ""
+    turn: Annotated[str, Meta(max_length=256)] = ""
+    text: Annotated[str, Meta(max_length=65_536)] = ""
+    action_id: Annotated[str, Meta(max_length=256)] = ""
+    timeout_ms: Annotated[int, Meta(ge=1, le=60_000)] = 10_000
+
+
+class NextOrder(Document, frozen=True, kw_only=True, omit_defaults=True):
+    """The answer to `steer`: the order, none where there was none for so long."""
+
+    order: SteeringOrder | None = None
+
+
+class OrderReport(Document, frozen=True, kw_only=True, omit_defaults=True):
+    """`steered`: what became of an order; `thread` and `turn` are those that it was about."""
+
+    client_id: Identifier
+    origin: Identifier
+    number: _Number
+    state: SteeringState
+    message: Annotated[str, Meta(max_length=1_024)] = ""
+    thread: Annotated[str, Meta(max_length=256)] = ""
+    turn: Annotated[str, Meta(max_length=256)] = ""
