@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 
 import lifebus
 from lifebus.live.model.scripting import HOLD, prompt, run, say
+from lifebus_contract.actions.approvals import approval_id
 from lifebus_contract.actions.payloads import ApprovalDecision, DecisionScope
-from lifebus_contract.approvals import approval_id
 from lifebus_supervisor.actions.ports import ControlOutcome, ControlState, PendingApproval
 from lifebus_supervisor.daemon.composition import Daemon
 from support.e2e.app_server import LIFEBUS, Client, Message, Place, place

@@ -18,7 +18,7 @@ from lifebus.observer.stream import AppServerStream
 from lifebus.observer.way_back import ProxyWay
 from lifebus.proxy.steering_socket import ANY_POSITION, MAX_LINE_BYTES, MOVED, SENT
 from lifebus_adapters.app_server import Direction, OperatorAsked
-from lifebus_contract.approvals import approval_id
+from lifebus_contract.actions.approvals import approval_id
 from lifebus_transports.messages.steering import SteeringOrder, SteeringState
 
 _NEW_STYLE: Final = {"accept": "accept", "decline": "decline", "cancel": "cancel"}

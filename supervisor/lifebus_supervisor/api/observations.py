@@ -15,6 +15,8 @@ from lifebus_broker.signals.log import SignalLog, SignalSlice
 from lifebus_contract import InvalidRequest
 from lifebus_supervisor.api.calls import Call
 from lifebus_supervisor.api.table import Handlers
+from lifebus_supervisor.app_server.steering import AppServerSteering
+from lifebus_transports.messages.common import Nothing
 from lifebus_transports.messages.signals import (
     Observe,
     ObserveAnswer,
@@ -30,6 +32,7 @@ from lifebus_transports.messages.signals import (
     ThreadsQuery,
     WireSignal,
 )
+from lifebus_transports.messages.steering import AwaitOrder, NextOrder, OrderReport
 
 # Most bytes of signals that are kept where nothing is durable
 _MEMORY_BYTES: Final = 16 * 1_048_576
@@ -192,6 +195,24 @@ class ObservationVerbs:
             # Origins are unique ids of runs, so their locks would add up for ever.
             if not self._waiting[origin]:
                 del self._waiting[origin], self._turns[origin]
+
+
+class SteeringVerbs:
+    """Serves `steer` and `steered`: observers take orders for their app-servers, and say what became of them."""
+
+    def __init__(self, steering: AppServerSteering) -> None:
+        self._steering = steering
+
+    def handlers(self) -> Handlers:
+        """Return what serves each verb."""
+        return {"steer": self._steer, "steered": self._steered}
+
+    async def _steer(self, _: Call, body: AwaitOrder) -> NextOrder:
+        return NextOrder(order=await self._steering.next_order(body))
+
+    def _steered(self, _: Call, body: OrderReport) -> Nothing:
+        self._steering.report(body)
+        return Nothing()
 
 
 def _dropped(ended: ObservedExit) -> int:

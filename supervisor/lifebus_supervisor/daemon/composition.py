@@ -30,12 +30,11 @@ from lifebus_supervisor.api.extensions import ExtensionVerbs
 from lifebus_supervisor.api.flows import FlowVerbs
 from lifebus_supervisor.api.inbox import InboxVerbs
 from lifebus_supervisor.api.jobs import JobVerbs
-from lifebus_supervisor.api.observations import ObservationVerbs
+from lifebus_supervisor.api.observations import ObservationVerbs, SteeringVerbs
 from lifebus_supervisor.api.operations import OperationVerbs
 from lifebus_supervisor.api.reads import ReadVerbs
 from lifebus_supervisor.api.snapshots import SnapshotVerbs
 from lifebus_supervisor.api.status import StatusVerbs
-from lifebus_supervisor.api.steering import SteeringVerbs
 from lifebus_supervisor.api.transcripts import TranscriptVerbs
 from lifebus_supervisor.api.workers import Workers
 from lifebus_supervisor.app_server.intake import AppServerIntake
@@ -144,9 +143,8 @@ def compose_core(
     answers = WorkerAnswers(transcripts.store, lambda: time.time_ns() // 1_000_000)
     around = partial(AnsweringCommands, answers=answers)
     queue = compose_queue(settings, bus, signals, tasks, transcripts.store, commands=around)
-    # Clients get less than the hook waits, or their answers would arrive at a closed connection.
-    hook_budget_s = settings.limits.hook_answer_ms / 1000 * _HOOK_SHARE
-    actions = compose_actions(ledger.journal, transcripts, queue, tasks)
+    steering = AppServerSteering(time.monotonic)
+    actions = compose_actions(ledger.journal, transcripts, queue, tasks, control=steering)
     reach = Reach(executor=actions, jobs=queue)
     extensions = _compose_extensions(settings, bus, signals, reach, transcripts.store.marks, tasks)
     # A worker acts by the extensions and the actions, which need the queue that the worker stands in.
@@ -162,7 +160,7 @@ def compose_core(
         supervisor=supervisor,
         follower=follower,
         observations=ObservationVerbs(signals, AppServerIntake(bus, supervisor, recorder), registry, transcripts.store),
-        steering=AppServerSteering(time.monotonic),
+        steering=steering,
         consumers=consumers,
         inbox=inbox,
         actions=actions,
@@ -178,10 +176,14 @@ def compose_core(
         workers=Workers(bus.clients, Dispatches(), time.monotonic),
         corrector=corrector,
         gateway=GatewayCounters(),
-        hooks=HookIntake(
-            HookCalls(bus, ADAPTERS, hook_budget_s, supervision=supervisor, on_lost=corrector.on_lost), settings
-        ),
+        hooks=_compose_hooks(settings, bus, supervisor, corrector),
     )
+
+
+def _compose_hooks(settings: Settings, bus: EventBus, supervisor: Supervisor, corrector: Corrector) -> HookIntake:
+    # Clients get less than the hook waits, or their answers would arrive at a closed connection.
+    budget_s = settings.limits.hook_answer_ms / 1000 * _HOOK_SHARE
+    return HookIntake(HookCalls(bus, ADAPTERS, budget_s, supervision=supervisor, on_lost=corrector.on_lost), settings)
 
 
 def _compose_extensions(  # noqa: PLR0917  a step of the composition

@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Struct
 
-from lifebus_contract.approvals import approval_id
+from lifebus_contract.actions.approvals import approval_id
 from lifebus_contract.extensions import (
     ActionResult,
     ActionStatus,

@@ -12,8 +12,8 @@ from typing import Any
 
 import lifebus
 from lifebus_contract import Receipt
+from lifebus_contract.actions.approvals import approval_id
 from lifebus_contract.actions.payloads import ApprovalDecision, DecisionScope
-from lifebus_contract.approvals import approval_id
 from lifebus_supervisor.actions.ports import ControlOutcome, ControlState, PendingApproval
 from lifebus_supervisor.daemon.composition import Daemon
 from support.clients.proxy_box import ProxyBox

@@ -102,7 +102,7 @@ async def test_a_recorded_approval_is_two_events_with_what_the_specification_nam
             "projectId": f"session:{thread}",
             "sourceSessionId": thread,
             "itemId": "call_1",
-            "approvalId": "0",
+            "approvalId": f"{context['turnId']}:0",
             "userRequest": "Patch it.",
         }
         assert context["turnTranscript"].startswith("USER [userMessage]: Patch it.\nASSISTANT [fileChange]: ")
