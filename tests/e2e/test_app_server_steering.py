@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import lifebus
@@ -17,7 +17,7 @@ from support.running import connected, running_bus, until_answered
 
 
 @asynccontextmanager
-async def steered_place() -> AsyncIterator[tuple[Place, Daemon, Client]]:
+async def steered_place() -> AsyncGenerator[tuple[Place, Daemon, Client]]:
     """A real server under `lifebus run`, beside a broker in this process."""
     async with (
         place(with_broker=False) as on,
@@ -35,6 +35,7 @@ async def asked(client: Client, daemon: Daemon, thread: str, turn: str) -> tuple
     name = approval_id(thread, turn, request["id"])
     async with asyncio.timeout(PATIENCE_S):
         found = await until_answered(lambda: daemon.steering.approval(name), lambda one: one is not None)
+    assert found is not None
     assert found == PendingApproval(approval_id=name, thread_id=thread, turn_id=turn)
     return request, found
 

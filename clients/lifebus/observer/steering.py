@@ -52,6 +52,16 @@ class _Message(msgspec.Struct):
     error: _Error | None = None
 
 
+class _Turn(msgspec.Struct):
+    id: str
+
+
+class _TurnIn(msgspec.Struct):
+    """Whatever holds a turn: the answer to a request for one, or the params of its end."""
+
+    turn: _Turn
+
+
 class Steering:
     """Does orders.  `sender` is who wanted the line that is being sent."""
 
@@ -226,9 +236,10 @@ def _answer(name: str, answered: "asyncio.Future[_Message]", message: _Message) 
 
 
 def _turn_in(result: object) -> str | None:
-    turn = result.get("turn") if isinstance(result, dict) else None
-    found = turn.get("id") if isinstance(turn, dict) else None
-    return found if isinstance(found, str) else None
+    try:
+        return msgspec.convert(result, _TurnIn).turn.id
+    except msgspec.ValidationError:
+        return None
 
 
 async def _within(settled: "asyncio.Future[bool]", until: float, asked: OperatorAsked) -> Outcome:

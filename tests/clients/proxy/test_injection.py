@@ -4,7 +4,7 @@ import os
 import select
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import pytest
@@ -108,7 +108,7 @@ def read_all(descriptor: int, size: int) -> bytes:
 
 
 @contextmanager
-def wires(*, started: bool = True) -> Iterator[Wires]:
+def wires(*, started: bool = True) -> Generator[Wires]:
     found = Wires()
     if started:
         found.start()

@@ -4,7 +4,7 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,7 +29,7 @@ class Client:
     """A client behind `lifebus tee`: what it got, line by line."""
 
     process: "asyncio.subprocess.Process"
-    got: list[dict[str, Any]] = field(default_factory=list)
+    got: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
     async def say(self, **message: Any) -> None:
         assert self.process.stdin is not None
@@ -83,7 +83,7 @@ class Scene:
 
 
 @asynccontextmanager
-async def scene() -> AsyncIterator[Scene]:
+async def scene() -> AsyncGenerator[Scene]:
     with short_directory() as base:
         async with running_bus(directory=base) as daemon:
             box, kept = ProxyBox(base), base / "kept"

@@ -34,8 +34,9 @@ class Server:
                 self._answered(message)
 
     def _take(self, message: dict[str, Any]) -> None:
-        number, params = message.get("id"), message.get("params") or {}
-        match message["method"]:
+        number, method = message.get("id"), str(message["method"])
+        params: dict[str, Any] = message.get("params") or {}
+        match method:
             case "initialize":
                 say(id=number, result={})
             case "thread/start":
@@ -48,6 +49,8 @@ class Server:
             case "turn/interrupt":
                 say(id=number, result={})
                 self._end("interrupted")
+            case _:
+                pass
 
     def _begin(self, number: object, text: str) -> None:
         self._turns += 1

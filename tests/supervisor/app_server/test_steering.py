@@ -1,0 +1,103 @@
+"""Orders for app-servers: to whoever may have them, in time or never, and reported by whom they were given to."""
+
+import asyncio
+
+import pytest
+from anyio.lowlevel import checkpoint
+
+from lifebus_contract.actions.payloads import ApprovalDecision, DecisionScope
+from lifebus_supervisor.actions.ports import ControlOutcome, ControlState, PendingApproval
+from lifebus_supervisor.app_server import steering as module
+from lifebus_supervisor.app_server.steering import AppServerSteering
+from lifebus_transports.messages.steering import AwaitOrder, OrderReport, SteeringOrder, SteeringState
+
+
+class Observers:
+    """Observers of app-servers that report what a test says."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.steering = AppServerSteering(lambda: self.now)
+        self.fetched: list[tuple[str, str]] = []
+
+    async def fetch(self, origin: str, wait_ms: int = 30_000) -> SteeringOrder | None:
+        return await self.steering.next_order(
+            AwaitOrder(client_id="o", adapter_id="codex", origin=origin, wait_ms=wait_ms)
+        )
+
+    async def serve(self, origin: str, state: SteeringState, message: str = "") -> None:
+        """Report one order so."""
+        order = await self.fetch(origin)
+        assert order is not None
+        self.fetched.append((origin, order.kind))
+        self.report(origin, order.number, state, message)
+
+    def report(self, origin: str, number: int, state: SteeringState, message: str = "") -> None:
+        self.steering.report(
+            OrderReport(client_id="o", origin=origin, number=number, state=state, message=message, thread="t")
+        )
+
+
+async def test_the_observer_that_has_the_turn_is_found_behind_those_that_have_not() -> None:
+    at = Observers()
+    for origin in ("right", "other", "refuses"):  # the newest is asked first
+        await at.fetch(origin, 0)
+    serving = [
+        at.serve("right", SteeringState.DONE),
+        at.serve("other", SteeringState.UNREACHABLE),
+        at.serve("refuses", SteeringState.REFUSED, "no active turn to steer"),
+    ]
+    steered = asyncio.ensure_future(at.steering.steer("t", "u", "text", None))
+    await asyncio.gather(*serving)
+    outcome = await steered
+    assert outcome.state is ControlState.DONE
+    assert [origin for origin, _ in at.fetched] == ["refuses", "other", "right"]
+
+
+async def test_where_all_refuse_the_servers_words_are_the_outcome() -> None:
+    at = Observers()
+    await at.fetch("one", 0)
+    outcome, _ = await asyncio.gather(
+        at.steering.steer("t", "u", "text", None), at.serve("one", SteeringState.REFUSED, "no active turn to steer")
+    )
+    assert outcome == ControlOutcome(ControlState.REFUSED, "no active turn to steer")
+
+
+async def test_an_order_that_no_observer_fetches_in_time_is_not_done_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_TURN_S", 0.001)
+    monkeypatch.setattr(module, "_GRACE_S", 0.001)
+    at = Observers()
+    await at.fetch("one", 0)
+    assert (await at.steering.steer("t", "u", "text", None)).state is ControlState.UNREACHABLE
+    assert await at.fetch("one", 0) is None
+
+
+async def test_an_order_that_was_fetched_and_not_reported_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_TURN_S", 0.001)
+    monkeypatch.setattr(module, "_GRACE_S", 0.001)
+    at = Observers()
+    order, outcome = await asyncio.gather(at.fetch("one"), _soon(at))
+    assert order is not None
+    assert outcome.state is ControlState.UNKNOWN
+    at.report("one", order.number, SteeringState.DONE)  # too late, and of no use to anybody
+
+
+async def _soon(at: Observers) -> ControlOutcome:
+    await checkpoint()  # the observer waits first
+    return await at.steering.steer("t", "u", "text", None)
+
+
+async def test_an_observer_that_has_not_waited_for_a_while_is_gone() -> None:
+    at = Observers()
+    await at.fetch("one", 0)
+    at.now = 60.0
+    assert await at.steering.approval("u:0") is None
+    assert (await at.steering.steer("t", "u", "text", None)).state is ControlState.UNREACHABLE
+
+
+async def test_an_approval_that_nobody_has_seen_pending_is_decided_by_nobody() -> None:
+    at = Observers()
+    found = PendingApproval(approval_id="u:0", thread_id="t", turn_id="u")
+    assert (
+        await at.steering.decide(found, ApprovalDecision.ACCEPT, DecisionScope.TURN)
+    ).state is ControlState.UNREACHABLE
