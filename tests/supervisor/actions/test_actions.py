@@ -9,11 +9,12 @@ import pytest
 from lifebus_broker.ledger.factory import open_unkept
 from lifebus_broker.ports import Journal, NewRecord, Refusal
 from lifebus_contract import BrokerBusy, InvalidRequest, StateConflict
-from lifebus_contract.extensions import ActionOutcome, ActionScope, ActionStatus
+from lifebus_contract.extensions import ActionOutcome, ActionResult, ActionScope, ActionStatus, HandlerResult
 from lifebus_supervisor.actions.keys import ActionKeys, KeyUse
 from lifebus_supervisor.actions.ports import ControlOutcome, ControlState
 from lifebus_supervisor.actions.records import ORDER, digest_of_key, stream_of
 from lifebus_supervisor.actions.rules.signatures import canonical_json, signature_digest, signature_of
+from lifebus_supervisor.extensions.rules.dispatch import queue_winner
 from lifebus_supervisor.transcripts.session_marks import SessionKind
 from support.actions.boxes import (
     SCOPE,
@@ -466,3 +467,18 @@ async def test_of_old_keys_is_kept_that_they_were_used() -> None:
         outcome = await box.steer(key="k0")
         assert (outcome.status, code_of(outcome)) == ("conflict", "idempotency_key_forgotten")
         assert len(box.app_server.steers) == 40
+
+
+@pytest.mark.parametrize("status", ActionStatus)
+async def test_a_job_that_an_action_queued_is_the_job_of_its_pass(status: ActionStatus) -> None:
+    async with fresh_box() as box:
+        queued = await box.ask("queue.enqueue", enqueue(), idempotency_key="k")
+        result = ActionResult(
+            module_name="m", event_type="e", action_type="queue.enqueue", status=status, details=queued.details
+        )
+        winner = queue_winner([HandlerResult(module_name="a", event_type="e"), result])
+        if status in ("performed", "already_resolved"):
+            assert winner is not None
+            assert winner.job.id == box.queue.queued[0].job_id
+        else:
+            assert winner is None

@@ -18,9 +18,14 @@ from lifebus_contract.extensions import (
 )
 from lifebus_contract.jobs import ExpectResponse, JobState, NewJob
 from lifebus_supervisor.actions.rules.answers import WorkerJob
-from lifebus_supervisor.actions.worker_answers import WorkerAnswers
+from lifebus_supervisor.actions.worker_answers import AnsweringCommands, WorkerAnswers
+from lifebus_supervisor.configuration.queue_settings import QueueSettings
 from lifebus_supervisor.extensions.ports import AgentTrust
 from lifebus_supervisor.extensions.settings import ExtensionSettings
+from lifebus_supervisor.queue.command_jobs import command_type
+from lifebus_supervisor.queue.definitions import define
+from lifebus_supervisor.queue.ports import AttemptTools
+from lifebus_supervisor.queue.records import JobStanding
 from lifebus_supervisor.queue.rules.attempts import AttemptEnd
 from support.actions.boxes import SCOPE, steer, upsert
 from support.broker_process import until
@@ -48,6 +53,28 @@ class Executor:
     async def execute(self, request: ActionRequest, scope: ActionScope, *, requested_by: str) -> ActionOutcome:
         self.asked.append((request, scope, requested_by))
         return ActionOutcome(status=ActionStatus(self.statuses.pop(0) if self.statuses else "performed"))
+
+
+class Recovered:
+    """Commands of a broker before, which have all ended in the same way."""
+
+    def __init__(self, end: AttemptEnd) -> None:
+        self._end = end
+
+    async def run(self, job: JobStanding, tools: AttemptTools) -> AttemptEnd:
+        return self._end
+
+    async def recover(self, job: JobStanding) -> AttemptEnd | None:
+        return self._end
+
+    async def forget(self, job_id: str) -> None:
+        raise AssertionError(job_id)
+
+
+def standing(payload: dict[str, Any]) -> JobStanding:
+    new = NewJob(type="command", project_id="p1", source_session_id="s1", payload=payload)
+    kind = command_type(Recovered(AttemptEnd()))
+    return JobStanding(definition=define(new, kind, QueueSettings(), "j1"), payload=payload, created_at_ms=1)
 
 
 class Agents:
@@ -193,6 +220,32 @@ async def test_a_result_stays_within_its_bound() -> None:
         ended = await end(box, Executor(), batch(*[intent(payload={**steer(), "input": "x" * 4_000})] * 32))
         assert len(json.dumps(ended.result)) < 49_152
         assert [one["status"] for one in ended.result["actionResults"]] == ["performed"] * 32
+
+
+async def test_a_command_that_ended_without_its_broker_has_its_intents_done_by_the_next_one() -> None:
+    executor = Executor()
+    async with transcript_box("s1") as box:
+        answers = WorkerAnswers(box.store, box.clock)
+        agents = Agents()
+        answers.executor, answers.agents = executor, agents
+        agents.loaded = anyio.Event()
+        jobs = AnsweringCommands(Recovered(AttemptEnd(result=batch(intent()))), answers)
+        ended: list[AttemptEnd | None] = []
+
+        async def recover(payload: dict[str, Any]) -> None:
+            ended.append(await jobs.recover(standing(payload)))
+
+        worker = {"agent": "agent", "jobKind": "review", "turnId": "t1"}
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(recover, {"argv": ["x"], "cwd": "/", "worker": worker})
+            await anyio.wait_all_tasks_blocked()
+            assert not ended, "the extensions are not loaded yet"
+            agents.loaded.set()
+        assert [one.result["actionResults"][0]["status"] for one in ended if one is not None] == ["performed"]
+        assert executor.asked[0][1] == ActionScope(project_id="p1", source_session_id="s1", turn_id="t1")
+        await recover({"argv": ["x"], "cwd": "/"})
+        assert ended[-1] == AttemptEnd(result=batch(intent()))
+        assert len(executor.asked) == 1
 
 
 async def test_a_command_is_a_worker(tmp_path: Path) -> None:

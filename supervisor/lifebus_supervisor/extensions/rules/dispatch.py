@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+import msgspec
 from msgspec import Struct
 
 from lifebus_contract.extensions import (
@@ -14,11 +15,12 @@ from lifebus_contract.extensions import (
     EmitResult,
     EnqueueResult,
     ExtensionCapabilities,
+    JobIdentity,
     TrustMode,
 )
 from lifebus_contract.jobs import EnqueueStatus
 from lifebus_supervisor.extensions.rules.plain_json import as_object
-from lifebus_supervisor.extensions.rules.trust import refused_action
+from lifebus_supervisor.extensions.rules.trust import ENQUEUE, refused_action
 
 DEFAULT_PRIORITY: Final = 100
 DEFAULT_TIMEOUT_MS: Final = 30_000
@@ -88,9 +90,27 @@ def winner_after(winner: Winner | None, result: EmitResult) -> Winner | None:
 
 def queue_winner(results: Sequence[EmitResult]) -> EnqueueResult | None:
     """Return the job of a pass where one is needed: the first that was queued, else the first found queued."""
-    queued = [one for one in results if isinstance(one, EnqueueResult)]
+    queued = [found for one in results if (found := _queued(one)) is not None]
     new = (one for one in queued if one.status is EnqueueStatus.ENQUEUED)
     return next(new, queued[0] if queued else None)
+
+
+def _queued(result: EmitResult) -> EnqueueResult | None:
+    """Return what a result says of a job that was queued, by the tool or by an action; None where it says nothing."""
+    if isinstance(result, EnqueueResult):
+        return result
+    if not isinstance(result, ActionResult) or result.action_type != ENQUEUE:
+        return None
+    # A handler that claims a result gets `invalid`, with its own details: those prove nothing.
+    if result.status not in (ActionStatus.PERFORMED, ActionStatus.ALREADY_RESOLVED):
+        return None
+    details = result.details or {}
+    return EnqueueResult(
+        module_name=result.module_name,
+        event_type=result.event_type,
+        status=EnqueueStatus(details["enqueueStatus"]),
+        job=msgspec.convert(details["job"], JobIdentity),
+    )
 
 
 def scope_of(payload: Any) -> ActionScope:
