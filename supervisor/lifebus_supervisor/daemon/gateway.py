@@ -70,6 +70,7 @@ def _serving(daemon: Daemon) -> "AbstractAsyncContextManager[Serving]":
     """
     try:
         # Imported only here: who has no gateway neither waits for its libraries nor needs them.
+        from lifebus_transports.http.ports import Backend  # noqa: PLC0415
         from lifebus_transports.http.server import serving  # noqa: PLC0415
     except ModuleNotFoundError as fault:
         raise LifebusError(
@@ -79,8 +80,7 @@ def _serving(daemon: Daemon) -> "AbstractAsyncContextManager[Serving]":
     return serving(
         settings.gateway,
         token_file_of(settings),
-        calls=daemon.api,
-        recorded=_Recorded(daemon),
+        backend=Backend(calls=daemon.api, recorded=_Recorded(daemon), has_queue=settings.queue.enabled),
         tasks=daemon.tasks,
         counters=daemon.gateway,
         environ=os.environ,

@@ -13,6 +13,7 @@ from msgspec import Struct
 from websockets.asyncio.client import ClientConnection, connect
 
 import lifebus
+from lifebus_supervisor.configuration.queue_settings import QueueSettings
 from lifebus_supervisor.configuration.settings import RetentionSettings
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_supervisor.daemon.lifecycle import running
@@ -90,12 +91,18 @@ async def next_frame(socket: ClientConnection) -> Any:
 
 @asynccontextmanager
 async def running_gateway(
-    directory: Path | None = None, *, retention: RetentionSettings | None = None, **gateway: Any
+    directory: Path | None = None,
+    *,
+    retention: RetentionSettings | None = None,
+    queue: QueueSettings | None = None,
+    **gateway: Any,
 ) -> AsyncGenerator[tuple[Daemon, Address]]:
     """A broker in this process with a gateway on a free port."""
     with short_directory() if directory is None else nullcontext(directory) as home:
         settings = msgspec.structs.replace(
-            settings_in(home, retention=retention), gateway=GatewaySettings(enabled=True, **gateway)
+            settings_in(home, retention=retention),
+            gateway=GatewaySettings(enabled=True, **gateway),
+            queue=queue or QueueSettings(),
         )
         async with running(settings) as daemon:
             yield daemon, Address.of(settings.runtime_dir)

@@ -161,7 +161,7 @@ async def test_extensions_are_listed_and_reloaded_by_those_whose_role_suffices(t
     secret.chmod(0o600)
     gateway = running_gateway(rbac_mode="header", rbac_header_secret_file=str(secret))
     path = "/api/agents/extensions"
-    async with gateway as (_, address), address.client({TOKEN: SECRET, ROLE: "member"}) as member:
+    async with gateway as (daemon, address), address.client({TOKEN: SECRET, ROLE: "member"}) as member:
         found = await member.get(path)
         assert (found.status_code, found.json()["modules"]) == (200, [])
         refused = await member.post(f"{path}/reload", json={})
@@ -169,6 +169,17 @@ async def test_extensions_are_listed_and_reloaded_by_those_whose_role_suffices(t
         async with address.client({TOKEN: SECRET, ROLE: "owner"}) as owner:
             done = await owner.post(f"{path}/reload", json={})
             assert (done.status_code, done.json()["status"]) == (200, "ok")
+        # Whoever was denied a reload stands in the audit, by the role that is proven; who listed does not.
+        async with address.client({TOKEN: "wrong" * 10, "User-Agent": "agent/1"}) as stranger:
+            for method, where in (("GET", path), ("POST", f"{path}/reload")):
+                assert (await stranger.request(method, where)).status_code == 401
+        records, _ = await daemon.extensions.audit.read(0, 64)
+        denied = [one for one in records if one.result == "forbidden"]
+        assert [(one.actor_role, one.error_summary) for one in denied] == [
+            ("member", "insufficient_role"),
+            ("unknown", "invalid_header_token"),
+        ]
+        assert denied[1].origin["userAgent"] == "agent/1"
         # The gateway's own token is no role, and a secret that others may read is none at all.
         async with address.client() as client:
             assert (await client.get(path)).json()["code"] == "missing_header_token"

@@ -1,6 +1,7 @@
 """The gateway as one ASGI application: the gate, the routes, the streams."""
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from msgspec import Struct
@@ -13,12 +14,11 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp
 
 from lifebus_transports.http.access.gate import GatewayGate, Identity
-from lifebus_transports.http.access.tickets import Tickets
 from lifebus_transports.http.documents.asyncapi import asyncapi
 from lifebus_transports.http.documents.openapi import openapi
 from lifebus_transports.http.events import EventStreams
 from lifebus_transports.http.following.follower import Following
-from lifebus_transports.http.operations import extensions, receipts, signals
+from lifebus_transports.http.operations import extensions, jobs, receipts, signals, transcripts
 from lifebus_transports.http.operations.broker import BrokerRoutes
 from lifebus_transports.http.operations.errors import refuse
 from lifebus_transports.http.operations.operation import Served
@@ -40,8 +40,8 @@ class Gateway(Struct, frozen=True, kw_only=True):
     calls: Calls
     following: Following
     identity: Identity
-    tickets: Tickets
     compression: bool = False
+    has_queue: bool = True
     further: Iterable[Served] = ()
 
 
@@ -54,9 +54,11 @@ def make_application(gateway: Gateway) -> ASGIApp:
     documents: Mapping[str, Callable[[], dict[str, Any]]] = {"openapi": openapi, "asyncapi": asyncapi}
     served = bind(
         (
-            BrokerRoutes(gateway.tickets, documents).served(),
+            BrokerRoutes(gateway.identity.tickets, documents).served(),
             receipts.served(),
             signals.served(),
+            jobs.served(has_queue=gateway.has_queue),
+            transcripts.served(has_queue=gateway.has_queue),
             extensions.served(),
             *gateway.further,
         )
@@ -77,9 +79,9 @@ def make_application(gateway: Gateway) -> ASGIApp:
         app,
         gateway.identity,
         OPERATIONS,
-        tickets=gateway.tickets,
         streams=frozenset({EVENTS, STREAM}),
         counters=gateway.following.counters,
+        denied=partial(extensions.denied, gateway.calls),
     )
 
 

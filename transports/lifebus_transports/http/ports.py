@@ -3,6 +3,8 @@
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Protocol
 
+from msgspec import Struct
+
 from lifebus_contract.fields import Document
 
 
@@ -75,3 +77,11 @@ class Recorded(Protocol):
     def signals(self, listener: SignalsRecorded, /) -> None:
         """Add a listener to signals."""
         ...
+
+
+class Backend(Struct, frozen=True, kw_only=True):
+    """The broker that a gateway belongs to; `has_queue` says whether it takes jobs."""
+
+    calls: Calls
+    recorded: Recorded
+    has_queue: bool

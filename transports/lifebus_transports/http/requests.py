@@ -21,6 +21,7 @@ from lifebus_transports.http.ports import Calls, GatewayPeer
 MAX_BODY: Final = 1_048_576
 _BODY_S: Final = 10.0
 _MAX_PARAMETERS: Final = 128
+_BAD_REQUEST: Final = 400
 
 _log = structlog.get_logger("lifebus.gateway")
 
@@ -104,7 +105,14 @@ async def _asked(request: Request, operation: Operation, calls: Calls) -> RouteR
     """
     place = convert(dict(request.path_params), operation.place, "the address does not fit")
     query = query_of(request.scope["query_string"].decode("latin-1"), operation.query)
-    body = None if operation.body is None else await _body(request, operation.body)
+    body, fault = None, None
+    try:
+        body = None if operation.body is None else await _body(request, operation.body)
+    except HttpRefusal as refusal:
+        # One that is too large or too slow is refused at once, whatever it is for.
+        if not operation.body_last or refusal.reply.status != _BAD_REQUEST:
+            raise
+        fault = refusal
     client = request.client
     return RouteRequest(
         calls=calls,
@@ -112,6 +120,7 @@ async def _asked(request: Request, operation: Operation, calls: Calls) -> RouteR
         place=place,
         query=query,
         body=body,
+        body_fault=fault,
         actor=request.scope.get("lifebus.actor", RoleActor("", None)),
         origin={
             "ip": client.host if client is not None else None,

@@ -33,7 +33,7 @@ from lifebus_transports.http.counters import GatewayCounters
 from lifebus_transports.http.following.follower import Following
 from lifebus_transports.http.following.pages import Pages
 from lifebus_transports.http.following.wakes import Wakes
-from lifebus_transports.http.ports import Calls, Recorded
+from lifebus_transports.http.ports import Backend
 from lifebus_transports.http.settings import LOOPBACK, GatewaySettings, text_of
 
 _HEADER_S: Final = 5.0
@@ -59,8 +59,7 @@ async def serving(
     settings: GatewaySettings,
     token_file: Path,
     *,
-    calls: Calls,
-    recorded: Recorded,
+    backend: Backend,
     tasks: TaskGroup,
     counters: GatewayCounters,
     environ: Mapping[str, str],
@@ -77,17 +76,23 @@ async def serving(
     port: int = sockets[0].getsockname()[1]
     hosts = hosts_of(port, tls=settings.has_tls, further=settings.host_names)
     allowed = Allowed(hosts, frozenset(settings.origin_names))
-    pages = Pages(calls, tasks)
+    pages = Pages(backend.calls, tasks)
     wakes = Wakes(pages.forget)
-    recorded.receipts(wakes.receipts_recorded)
-    recorded.signals(wakes.signals_recorded)
+    backend.recorded.receipts(wakes.receipts_recorded)
+    backend.recorded.signals(wakes.signals_recorded)
     following = Following(pages, wakes, counters, send_s=settings.send_timeout_ms / 1000)
     gateway = Gateway(
-        calls=calls,
+        calls=backend.calls,
         following=following,
-        identity=Identity(token=token, allowed=allowed, is_loopback=settings.is_loopback, rbac=rbac),
-        tickets=Tickets(time.monotonic, os.urandom),
+        identity=Identity(
+            token=token,
+            allowed=allowed,
+            is_loopback=settings.is_loopback,
+            rbac=rbac,
+            tickets=Tickets(time.monotonic, os.urandom),
+        ),
         compression=settings.compression,
+        has_queue=backend.has_queue,
     )
     server = _Server(_config(settings, make_application(gateway)))
     tasks.start_soon(server.serve, sockets)

@@ -1,7 +1,7 @@
 """The gate: every request passes it before anything of its body is read."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 from urllib.parse import parse_qs
 
@@ -46,6 +46,11 @@ class Identity(Struct, frozen=True, kw_only=True):
     allowed: Allowed
     is_loopback: bool
     rbac: Callable[[], Rbac]
+    tickets: Tickets
+
+
+WriteDenial = Callable[[AccessRefusal, Scope], Awaitable[None]]
+"""Writes down that somebody was denied what asks for a role."""
 
 
 class GatewayGate:
@@ -57,18 +62,21 @@ class GatewayGate:
         identity: Identity,
         operations: tuple[Operation, ...],
         *,
-        tickets: Tickets,
         streams: frozenset[str],
         counters: GatewayCounters,
+        denied: WriteDenial,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._app = app
         self._identity = identity
-        self._tickets = tickets
+        self._tickets = identity.tickets
         self._streams = streams
         self._counters = counters
         self._clock = clock
         self._failures = Failures(clock)
+        self._denied = denied
+        # Strangers must not fill the ledger: of many denials in a row a few are written down, all are in the log.
+        self._audited = Failures(clock)
         self._roles = [
             (operation.method, compile_path(operation.path)[0], operation.roles)
             for operation in operations
@@ -98,6 +106,8 @@ class GatewayGate:
                 await self._app(scope, receive, noted)
             else:
                 self._counters.refused += 1
+                if self._required(scope) and scope.get("method") in _WRITES and self._audited.fail() <= 0:
+                    await self._denied(refusal, scope)
                 await _refuse(refusal, scope, receive, noted)
         finally:
             _log.info(

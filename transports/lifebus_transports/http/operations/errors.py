@@ -64,6 +64,8 @@ def refusal_of(fault: LifebusError) -> RouteReply:
     """Return the refusal that stands for an error of the broker."""
     if fault.code == "busy":
         return refuse(503, "busy", fault.detail)
+    if fault.code == "queue_full":
+        return refuse(429, "queue_full", fault.detail)
     code = fault.code or fault.failure_class.value.lower()
     return refuse(_STATUS.get(fault.failure_class, 500), code, fault.detail)
 

@@ -1,11 +1,24 @@
 """The routes of extensions: what is loaded, and a reload; both ask for a role (docs/gateway.md, "Roles")."""
 
+import structlog
+from starlette.types import Scope
+
+from lifebus_contract import LifebusError
 from lifebus_contract.extensions import ReloadStatus
-from lifebus_transports.http.access.rbac import MAY_LIST, MAY_RELOAD
+from lifebus_transports.http.access.checks import AccessRefusal
+from lifebus_transports.http.access.rbac import MAY_LIST, MAY_RELOAD, Denied
 from lifebus_transports.http.operations.operation import Gate, NoFields, Operation, RouteReply, RouteRequest, Served
-from lifebus_transports.http.ports import OperatorPeer
+from lifebus_transports.http.ports import Calls, OperatorPeer
 from lifebus_transports.messages.common import Nothing
-from lifebus_transports.messages.extensions.bodies import Actor, ExtensionList, ReloadAnswer, ReloadExtensions
+from lifebus_transports.messages.extensions.bodies import (
+    Actor,
+    DenyExtensions,
+    ExtensionList,
+    ReloadAnswer,
+    ReloadExtensions,
+)
+
+_log = structlog.get_logger("lifebus.gateway")
 
 OPERATIONS = (
     Operation(
@@ -48,6 +61,20 @@ async def _reload(asked: RouteRequest) -> RouteReply:
     # The role was the proof that the caller may do what operators do.
     answer: ReloadAnswer = await asked.calls.call(OperatorPeer(), "extensions_reload", ReloadExtensions(actor=actor))
     return RouteReply(_status(answer), answer)
+
+
+async def denied(calls: Calls, refusal: AccessRefusal, scope: Scope) -> None:
+    """Have the audit say that a reload was denied; where it cannot, the denial stands all the same."""
+    client = scope.get("client")
+    agents = [value.decode("latin-1") for name, value in scope["headers"] if name == b"user-agent"]
+    found = {"ip": client[0] if client else None, "userAgent": agents[0][:256] if agents else None}
+    role = refusal.role if isinstance(refusal, Denied) else ""
+    origin = {name: value for name, value in found.items() if value}
+    body = DenyExtensions(actor=Actor(role=role or "unknown", origin=origin), why=refusal.code)
+    try:
+        await calls.call(OperatorPeer(), "extensions_denied", body)
+    except LifebusError as fault:
+        _log.warning("gateway_denial_not_audited", code=fault.code)
 
 
 def _status(answer: ReloadAnswer) -> int:

@@ -28,7 +28,7 @@ class Operation(Struct, frozen=True, kw_only=True):
 
     `answers` maps status codes to the types of their bodies, those of refusals too; `roles` may call it where its gate
     is `ROLE`.  `path` names parameters in braces, which are the fields of `place`; `query` and `body` are read into
-    those types, and what does not fit is refused.
+    those types, and what does not fit is refused; with `body_last`, not before what is wrong with the place.
     """
 
     name: str
@@ -39,6 +39,7 @@ class Operation(Struct, frozen=True, kw_only=True):
     place: type[Struct] = NoFields
     query: type[Struct] = NoFields
     body: type[Struct] | None = None
+    body_last: bool = False
     answers: Mapping[int, Any]
     gate: Gate = Gate.TOKEN
     roles: tuple[str, ...] = ()
@@ -52,9 +53,20 @@ class RouteRequest(Struct, frozen=True, kw_only=True):
     place: Any
     query: Any
     body: Any
+    body_fault: Exception | None = None
     actor: RoleActor
     origin: Mapping[str, str | None]
     """Where it came from, as an audit keeps it: `ip` and `userAgent`."""
+
+    def require_body(self) -> Any:
+        """Return the body of an operation whose body comes last.
+
+        Raises:
+            HttpRefusal: it does not fit.
+        """
+        if self.body_fault is not None:
+            raise self.body_fault
+        return self.body
 
 
 class RouteReply(Struct, frozen=True):

@@ -3,13 +3,15 @@
 from collections.abc import Iterable
 from typing import Final
 
-from lifebus_transports.http.operations import broker, extensions, receipts, signals
+from lifebus_transports.http.operations import broker, extensions, jobs, receipts, signals, transcripts
 from lifebus_transports.http.operations.operation import Operation, Serve, Served
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
     *broker.OPERATIONS,
     *receipts.OPERATIONS,
     *signals.OPERATIONS,
+    *jobs.OPERATIONS,
+    *transcripts.OPERATIONS,
     *extensions.OPERATIONS,
 )
 """In the order in which they are described."""
