@@ -8,11 +8,14 @@ from typing import Any
 
 import anyio
 import httpx
+import msgspec
 import pytest
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
 import lifebus
+from lifebus_contract.jobs import NewJob
+from lifebus_contract.transcripts import EntryRole, EntryStatus, TranscriptEntry
 from lifebus_supervisor.configuration.settings import RetentionSettings
 from lifebus_transports.http.following import pages
 from lifebus_transports.http.following import stream as streams
@@ -149,6 +152,36 @@ async def test_several_topics_come_over_one_connection_and_each_continues() -> N
             assert frame["payload"]["signal"]["eventType"] == EVENT
 
 
+async def test_a_session_is_followed_with_its_transcript_and_its_jobs() -> None:
+    entry = TranscriptEntry(
+        message_id="m", turn_id="t", role=EntryRole.USER, type="note", content="hi\nyou", status=EntryStatus.STREAMING
+    )
+    async with running_gateway() as (daemon, address), address.socket("?threadId=s1") as socket:
+        assert (await next_frame(socket))["payload"]["resume"] == "none"
+        await daemon.signals.record("o", 1, "codex", [signal("s1"), signal("s2")])
+        assert (await next_frame(socket))["topic"] == "signals/codex/s1"
+        for status in (EntryStatus.STREAMING, EntryStatus.COMPLETE):
+            await daemon.transcripts.store.upsert("s1", msgspec.structs.replace(entry, status=status, details=status))
+        deltas = await take(socket, 2)
+        assert [(one["type"], one["topic"], one["threadId"]) for one in deltas] == [
+            ("transcript_updated", "transcript/s1", "s1")
+        ] * 2
+        assert [one["payload"]["entry"]["status"] for one in deltas] == ["streaming", "complete"]
+        payload = {"argv": ["true"], "cwd": "/"}
+        new = NewJob(type="command", project_id="session:s1", payload=payload, job_id="j", source_session_id="s1")
+        await daemon.queue.enqueue(new)
+        jobs = await take(socket, 3)
+        assert [one["type"].removeprefix("orchestrator_job_") for one in jobs] == ["queued", "started", "completed"]
+        assert {(one["topic"], one["threadId"], one["payload"]["jobId"]) for one in jobs} == {
+            ("queue/session:s1", "s1", "j")
+        }
+        # Each of the ids leads on from its place, whatever kind of event it came with.
+        async with address.events("?threadId=s1", deltas[0]["id"]) as events:
+            assert (await anext(events))["payload"]["resume"] == "complete"
+            rest = [await anext(events) for _ in range(4)]
+        assert sorted(one["type"] for one in rest) == sorted(one["type"] for one in (deltas[1], *jobs))
+
+
 async def test_a_client_of_a_socket_may_change_what_it_follows() -> None:
     async with running_gateway() as (daemon, address), connected(daemon) as bus, address.socket() as socket:
         await next_frame(socket)
@@ -157,7 +190,11 @@ async def test_a_client_of_a_socket_may_change_what_it_follows() -> None:
         await socket.send('{"type":"subscribe","threadId":"t"}')
         ready = await next_frame(socket)
         assert ready["threadId"] == "t"
-        assert [one["topic"] for one in ready["payload"]["topics"]] == ["signals/codex/t", "transcript/t"]
+        assert [one["topic"] for one in ready["payload"]["topics"]] == [
+            "signals/codex/t",
+            "transcript/t",
+            "queue/session:t",
+        ]
         await emit(bus, "s1")  # is not followed any more
         await socket.send('{"type":"unsubscribe"}')
         for wrong in ("{", "[]", '{"type":"shout"}', '{"type":"subscribe","topics":["nothing"]}', b"\x00"):

@@ -75,7 +75,11 @@ def topics_of(names: tuple[str, ...], thread_id: str | None, filters: Filters) -
     """
     wanted = list(names)
     if thread_id:
-        wanted += [f"signals/{SESSION_ADAPTER}/{thread_id}", f"transcript/{thread_id}"]
+        wanted += [
+            f"signals/{SESSION_ADAPTER}/{thread_id}",
+            f"transcript/{thread_id}",
+            f"queue/session:{thread_id}",
+        ]
     if len(set(wanted)) < len(wanted) or len(wanted) > MAX_TOPICS:
         raise ValueError(f"topics are named once, and {MAX_TOPICS} at most")
     return tuple(parse_topic(name, filters) for name in wanted or ("receipts",))
