@@ -12,6 +12,7 @@ import pytest
 import lifebus
 from integration.lifecycle.test_ledger import emit_until_refused
 from lifebus_contract import LifebusError, Receipt
+from lifebus_contract.flows import FlowDefinition, StepDefinition
 from lifebus_contract.questions import AnswerAction
 from lifebus_contract.runs import RunStatus, StepStatus
 from support.broker_process import broker_process
@@ -94,26 +95,43 @@ async def answer_on_a_full_disk(bus: lifebus.Bus, disk: Path, question: str) -> 
     assert answered.answer is not None
 
 
+SIZE = 300_000
+"""Bytes that a loud phase writes to stdout, beside some words to stderr."""
+
+
+def loud_steps() -> list[StepDefinition]:
+    """Three phases: the first waits for a line, the first try of the second fails, the third asks a person."""
+    ends = {
+        "a": "if [ -p hold ]; then read line < hold; rm hold; fi",
+        "b": "mkdir seen 2> /dev/null && exit 1; exit 0",
+        "c": "exit 2",
+    }
+    before: dict[str, tuple[str, ...]] = {"a": (), "b": ("a",), "c": ("b",)}
+    loud = f"head -c {SIZE} /dev/zero; echo last words >&2"
+    commands = {name: f"{loud}; echo {name} >> world; {end}" for name, end in ends.items()}
+    return [step(name, *before[name], command=("/bin/sh", "-c", commands[name])) for name in ends]
+
+
+async def refusal_of(bus: lifebus.Bus, definition: FlowDefinition) -> LifebusError | None:
+    """Submit a flow; return why that was refused."""
+    try:
+        await bus.flows.submit(definition, run_id="run_1")
+    except LifebusError as fault:
+        return fault
+    return None
+
+
 async def test_a_full_disk_below_the_output_of_phases_costs_the_output_alone_and_is_said() -> None:
-    size = 300_000
-    loud = f"head -c {size} /dev/zero; echo last words >&2"
     with short_directory() as home, small_disk(home) as disk:
         project = home / "project"
         project.mkdir()
-        commands = {
-            "a": f"{loud}; echo a >> world; if [ -p hold ]; then read line < hold; rm hold; fi",
-            "b": f"{loud}; echo b >> world; mkdir seen 2> /dev/null && exit 1; exit 0",  # the first try fails
-            "c": f"{loud}; echo c >> world; exit 2",
-        }
         os.mkfifo(project / "hold")
         async with (
             broker_process(home, LIFEBUS_STATE_DIR=str(disk), LIFEBUS_LEDGER_PATH=str(home / "ledger.db")) as broker,
             lifebus.connect(runtime_dir=broker.runtime_dir, timeout=PATIENCE_S) as bus,
         ):
-            before = zip("abc", ((), ("a",), ("b",)), strict=True)
-            steps = [step(name, *needs, command=("/bin/sh", "-c", commands[name])) for name, needs in before]
             ballast = fill(disk, leave=0)
-            await bus.flows.submit(flow(project, *steps), run_id="run_1")
+            assert await refusal_of(bus, flow(project, *loud_steps())) is None
             eventually(lambda: world(project) == ["a"])
             assert os.statvfs(disk).f_bavail == 0
             (project / "hold").write_text("go on\n")
@@ -127,11 +145,11 @@ async def test_a_full_disk_below_the_output_of_phases_costs_the_output_alone_and
             tries = [one for each in done.values() for one in each.tries]
             assert [one.outcome.code for one in tries if one.outcome is not None] == [0, 1, 0, 2]
             ends = [one for one in await bus.flows.events("run_1") if "outcome" in one.data]
-            assert [one.data["output_fault"] for one in ends] == ["No space left on device"] * 4
+            assert [one.data.get("output_fault") for one in ends] == ["No space left on device"] * 4
             assert broker.log.count('"output_not_kept"') == 4
             receipts = [one async for one in bus.receipts(since="start", until_head=True) if isinstance(one, Receipt)]
             sizes = [one.telemetry_summary for one in receipts if one.event == "frame.ended"]
-            assert [(one["stdout_bytes"], one["stderr_bytes"]) for one in sizes] == [(size, 11)] * 4
+            assert [(one["stdout_bytes"], one["stderr_bytes"]) for one in sizes] == [(SIZE, 11)] * 4
 
             # What comes when there is room again is kept whole.
             ballast.unlink()
@@ -143,5 +161,5 @@ async def test_a_full_disk_below_the_output_of_phases_costs_the_output_alone_and
             )
             (end,) = [one for one in await bus.flows.events("run_1") if "outcome" in one.data][4:]
             assert "output_fault" not in end.data
-            assert (disk / "runs/run_1/c.2.out").read_bytes() == bytes(size)
+            assert (disk / "runs/run_1/c.2.out").read_bytes() == bytes(SIZE)
             assert (disk / "runs/run_1/c.2.err").read_bytes() == b"last words\n"
