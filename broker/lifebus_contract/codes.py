@@ -305,6 +305,8 @@ _QUEUE: Final[_Codes] = {
 """The queue of jobs."""
 
 _TRANSCRIPTS: Final[_Codes] = {
+    "missing_suggestion": ErrorCode(_INVALID, "a suggested request that is complete has a text"),
+    "no_suggested_request": ErrorCode(_INVALID, "nobody has written a suggested request of this key"),
     "no_suggestion": ErrorCode(_CONFLICT, "no extension queued a job that suggests a request"),
     "session_deleted": ErrorCode(
         _CONFLICT,

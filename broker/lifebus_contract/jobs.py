@@ -35,6 +35,12 @@ JobId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:-]*$(?!\n)", max_
 DedupeKey = Annotated[str, Meta(min_length=1, max_length=512)]
 """What makes two jobs of one project and type the same."""
 
+SuggestionText = Annotated[str, Meta(max_length=8_000)]
+"""The text of a suggested request."""
+
+SuggestionError = Annotated[str, Meta(max_length=4_000)]
+"""Why there is none."""
+
 _Text = Annotated[str, Meta(max_length=8_192)]
 _Reason = Annotated[str, Meta(max_length=2_048)]
 _Time = Annotated[str, Meta(max_length=32)]
@@ -105,6 +111,11 @@ class SuggestionStatus(StrEnum):
     COMPLETE = "complete"
     ERROR = "error"
     CANCELED = "canceled"
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether it is over: it does not stream again."""
+        return self is not SuggestionStatus.STREAMING
 
 
 class CamelDocument(Document, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -197,6 +208,16 @@ class SuggestedRequestPayload(CamelDocument, frozen=True, kw_only=True, omit_def
     status: SuggestionStatus
     suggestion: _Text | None = None
     error: _Text | None = None
+
+
+class Suggestion(CamelDocument, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A suggested request; `updated_at` is in milliseconds since the epoch."""
+
+    request_key: Identifier
+    status: SuggestionStatus
+    suggestion: SuggestionText | None = None
+    error: SuggestionError | None = None
+    updated_at: Count = 0
 
 
 class JobEvent(CamelDocument, frozen=True, kw_only=True, rename="camel"):

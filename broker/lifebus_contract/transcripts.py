@@ -21,7 +21,7 @@ TRANSCRIPT_UPDATED: Final = "transcript_updated"
 TRANSCRIPT_THREAD: Final = "transcript/"
 """What the thread of a transcript's events begins with, among the signals of the adapter ``lifebus``."""
 
-HTTP_STATUSES: Final = {"session_deleted": 410, "no_session": 404}
+HTTP_STATUSES: Final = {"session_deleted": 410, "no_session": 404, "no_suggested_request": 404}
 """The answers of HTTP to the refusals that have one of their own; every other invalid request is 400."""
 
 
@@ -135,6 +135,11 @@ class TranscriptPage(Document, frozen=True, kw_only=True, rename="camel", omit_d
 def session_deleted(session_id: str) -> StateConflict:
     """Return the refusal of whatever concerns a deleted session."""
     return StateConflict(f"the session {session_id} was deleted", code="session_deleted")
+
+
+def no_suggested_request(request_key: str) -> InvalidRequest:
+    """Return the refusal of a suggested request that nobody has written."""
+    return InvalidRequest(f"no suggested request {request_key} is known", code="no_suggested_request")
 
 
 def no_session(session_id: str) -> InvalidRequest:

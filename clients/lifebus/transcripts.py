@@ -1,6 +1,7 @@
 """Transcripts of sessions (docs/transcripts.md)."""
 
 from lifebus._internal.connection import Connection
+from lifebus_contract.jobs import Suggestion, SuggestionStatus
 from lifebus_contract.transcripts import (
     SequencedEntry,
     TranscriptEntry,
@@ -8,11 +9,16 @@ from lifebus_contract.transcripts import (
     TranscriptPage,
 )
 from lifebus_transports.messages.transcripts import (
+    ShowSuggestion,
     ShowTranscript,
+    SuggestedJob,
+    SuggestionAnswer,
+    SuggestRequest,
     TranscriptInfos,
     TranscriptsQuery,
     UpsertedEntry,
     UpsertEntry,
+    UpsertSuggestion,
 )
 
 
@@ -91,3 +97,50 @@ class Transcripts:
             after = answer.next
             if after is None:
                 return found
+
+    async def suggest(
+        self, session_id: str, *, model: str | None = None, effort: str | None = None, draft: str | None = None
+    ) -> SuggestedJob:
+        """Have an extension suggest what a person may ask for next; return the job that does.
+
+        Raises:
+            StateConflict: ``no_suggestion``: no extension queued a job; ``session_deleted``.
+            InvalidRequest: ``no_session``.
+            LifebusError: it was refused, or no answer came.
+        """
+        body = SuggestRequest(session_id=session_id, model=model, effort=effort, draft=draft)
+        return await self._connection.ask("suggest_request", body, SuggestedJob, timeout=self._timeout)
+
+    async def upsert_suggestion(
+        self,
+        session_id: str,
+        request_key: str,
+        status: SuggestionStatus,
+        *,
+        suggestion: str | None = None,
+        error: str | None = None,
+    ) -> Suggestion:
+        """Merge how a suggested request stands; return it as it is then, once that is durable.
+
+        Raises:
+            StateConflict: ``session_deleted``.
+            InvalidRequest: ``no_session``; ``missing_suggestion``: a complete one has a text.
+            LifebusError: it was refused, or no answer came.
+        """
+        body = UpsertSuggestion(
+            session_id=session_id, request_key=request_key, status=status, suggestion=suggestion, error=error
+        )
+        answer = await self._connection.ask("suggestion_upsert", body, SuggestionAnswer, timeout=self._timeout)
+        return answer.suggestion
+
+    async def suggestion(self, session_id: str, request_key: str) -> Suggestion:
+        """Return how a suggested request stands.
+
+        Raises:
+            StateConflict: ``session_deleted``.
+            InvalidRequest: ``no_session``; ``no_suggested_request``.
+            LifebusError: it was refused, or no answer came.
+        """
+        body = ShowSuggestion(session_id=session_id, request_key=request_key)
+        answer = await self._connection.ask("suggestion_show", body, SuggestionAnswer, timeout=self._timeout)
+        return answer.suggestion

@@ -88,4 +88,5 @@ def test_the_refusals_with_an_answer_of_their_own_are_codes() -> None:
     assert {code: HTTP_STATUSES[code] for code in HTTP_STATUSES if code in CODES} == {
         "session_deleted": 410,
         "no_session": 404,
+        "no_suggested_request": 404,
     }

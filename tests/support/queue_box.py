@@ -15,7 +15,7 @@ from lifebus_broker.signals.log import SignalLog, StoredSignal
 from lifebus_contract import LifebusError
 from lifebus_contract.fields import Metadata
 from lifebus_contract.flows import RetryPause
-from lifebus_contract.jobs import Dedupe, NewJob
+from lifebus_contract.jobs import Dedupe, NewJob, SuggestionStatus
 from lifebus_contract.transcripts import TranscriptEntry
 from lifebus_supervisor.configuration.queue_settings import QueueSettings
 from lifebus_supervisor.queue.engine import QueueEngine
@@ -100,6 +100,28 @@ class Transcripts:
             raise self.fault
 
 
+class Suggestions:
+    """How suggested requests were said to stand, in order."""
+
+    def __init__(self) -> None:
+        self.written: list[tuple[str, ...]] = []
+        self.fault: LifebusError | None = None
+
+    async def upsert(  # noqa: PLR0917  the fields of an upsert
+        self,
+        session_id: str,
+        request_key: str,
+        status: SuggestionStatus,
+        suggestion: str | None = None,
+        error: str | None = None,
+        project_id: str | None = None,
+    ) -> None:
+        if self.fault is not None:
+            raise self.fault
+        said = (status.value, suggestion or error or "")
+        self.written.append((session_id, request_key, project_id or "", *said))
+
+
 class QueueBox:
     """A queue, what it runs with, and the events that it has told: (project, envelope)."""
 
@@ -107,6 +129,7 @@ class QueueBox:
         self, journal: Journal, signals: SignalLog, tasks: TaskGroup, clock: list[int], settings: QueueSettings
     ) -> None:
         self.clock, self.runner, self.transcripts = clock, ScriptedRunner(), Transcripts()
+        self.suggestions = Suggestions()
         self.events: list[tuple[str, dict[str, Any]]] = []
         kind = JobType(name="work", runner=self.runner, check=check, pause=NO_PAUSE, dedupe=Dedupe.NONE)
         self.types: dict[str, JobType] = {"work": kind}
@@ -118,7 +141,7 @@ class QueueBox:
             Clocks(lambda: clock[0], lambda: 0.0),
             tasks,
         )
-        settler = TargetSettler(self.transcripts, lambda: clock[0])
+        settler = TargetSettler(self.transcripts, lambda: clock[0], self.suggestions)
         settler.put, engine.before_attempt = engine.put, settler.begin
         self.table = JobTable(journal, engine, self.types, settings, self._make_id, settler)
         self._tasks = tasks

@@ -5,7 +5,9 @@ from functools import partial
 from anyio.from_thread import BlockingPortal
 
 from lifebus.transcripts import Transcripts
+from lifebus_contract.jobs import Suggestion, SuggestionStatus
 from lifebus_contract.transcripts import TranscriptEntry, TranscriptInfo, TranscriptPage
+from lifebus_transports.messages.transcripts import SuggestedJob
 
 
 class BlockingTranscripts:
@@ -53,3 +55,44 @@ class BlockingTranscripts:
     def list(self, *, deleted: bool = False, system_owned: bool = False) -> list[TranscriptInfo]:
         """Return the transcripts that are kept, by session id."""
         return self._portal.call(partial(self._transcripts.list, deleted=deleted, system_owned=system_owned))
+
+    def suggest(
+        self, session_id: str, *, model: str | None = None, effort: str | None = None, draft: str | None = None
+    ) -> SuggestedJob:
+        """Have an extension suggest what a person may ask for next; return the job that does.
+
+        Raises:
+            StateConflict: ``no_suggestion``; ``session_deleted``.
+            InvalidRequest: ``no_session``.
+        """
+        call = partial(self._transcripts.suggest, session_id, model=model, effort=effort, draft=draft)
+        return self._portal.call(call)
+
+    def upsert_suggestion(
+        self,
+        session_id: str,
+        request_key: str,
+        status: SuggestionStatus,
+        *,
+        suggestion: str | None = None,
+        error: str | None = None,
+    ) -> Suggestion:
+        """Merge how a suggested request stands; return it as it is then, once that is durable.
+
+        Raises:
+            StateConflict: ``session_deleted``.
+            InvalidRequest: ``no_session``; ``missing_suggestion``.
+        """
+        call = partial(
+            self._transcripts.upsert_suggestion, session_id, request_key, status, suggestion=suggestion, error=error
+        )
+        return self._portal.call(call)
+
+    def suggestion(self, session_id: str, request_key: str) -> Suggestion:
+        """Return how a suggested request stands.
+
+        Raises:
+            StateConflict: ``session_deleted``.
+            InvalidRequest: ``no_session``; ``no_suggested_request``.
+        """
+        return self._portal.call(self._transcripts.suggestion, session_id, request_key)

@@ -12,22 +12,27 @@ from lifebus_supervisor.api.table import Handlers
 from lifebus_supervisor.synthesis.rules import winning_job
 from lifebus_supervisor.synthesis.synthesizer import Synthesizer
 from lifebus_supervisor.transcripts.store import TranscriptStore
+from lifebus_supervisor.transcripts.suggestions import Suggestions
 from lifebus_transports.messages.transcripts import (
+    ShowSuggestion,
     ShowTranscript,
     SuggestedJob,
+    SuggestionAnswer,
     SuggestRequest,
     TranscriptInfos,
     TranscriptsQuery,
     UpsertedEntry,
     UpsertEntry,
+    UpsertSuggestion,
 )
 
 
 class TranscriptVerbs:
     """Serves the verbs of a store of transcripts."""
 
-    def __init__(self, store: TranscriptStore, synthesis: Synthesizer) -> None:
+    def __init__(self, store: TranscriptStore, suggestions: Suggestions, synthesis: Synthesizer) -> None:
         self._store = store
+        self._suggestions = suggestions
         self._synthesis = synthesis
 
     def handlers(self) -> Handlers:
@@ -37,6 +42,8 @@ class TranscriptVerbs:
             "transcript_show": self._show,
             "transcript_list": self._list,
             "suggest_request": self._suggest,
+            "suggestion_upsert": self._upsert_suggestion,
+            "suggestion_show": self._show_suggestion,
         }
         return {verb: partial(_serve, work) for verb, work in served.items()}
 
@@ -62,6 +69,16 @@ class TranscriptVerbs:
             job_id=job.id,
             status=status,
         )
+
+    async def _upsert_suggestion(self, body: UpsertSuggestion) -> SuggestionAnswer:
+        stands = await self._suggestions.upsert(
+            body.session_id, body.request_key, body.status, body.suggestion, body.error
+        )
+        return SuggestionAnswer(session_id=body.session_id, suggestion=stands)
+
+    async def _show_suggestion(self, body: ShowSuggestion) -> SuggestionAnswer:
+        stands = await self._suggestions.show(body.session_id, body.request_key)
+        return SuggestionAnswer(session_id=body.session_id, suggestion=stands)
 
     async def _list(self, body: TranscriptsQuery) -> TranscriptInfos:
         if body.session_id is not None:

@@ -142,14 +142,14 @@ def compose_core(
     transcripts = compose_transcripts(settings, ledger, signals, registry, fanout)
     answers = WorkerAnswers(transcripts.store, lambda: time.time_ns() // 1_000_000)
     around = partial(AnsweringCommands, answers=answers)
-    queue = compose_queue(settings, bus, signals, tasks, transcripts.store, commands=around)
+    queue = compose_queue(settings, bus, signals, tasks, transcripts.store, transcripts.suggestions, commands=around)
     steering = AppServerSteering(time.monotonic)
     actions = compose_actions(ledger.journal, transcripts, queue, tasks, control=steering)
     reach = Reach(executor=actions, jobs=queue)
     extensions = _compose_extensions(settings, bus, signals, reach, transcripts.store.marks, tasks)
     # A worker acts by the extensions and the actions, which need the queue that the worker stands in.
     answers.executor, answers.agents = actions, extensions
-    synthesis = Synthesizer(ledger.journal, transcripts.store, transcripts.filler, bus.ids.make)
+    synthesis = Synthesizer(ledger.journal, transcripts.filler, transcripts.suggestions, bus.ids.make)
     synthesis.sink = ExtensionSink(extensions, lambda: time.time_ns() // 1_000_000)
     return Core(
         settings=settings,
@@ -260,7 +260,7 @@ def _compose_api(core: Core, receipts: ReceiptPublisher, count: Callable[[], Map
         core.snapshots.handlers(),
         FlowVerbs(core.runs, core.settings.state_dir).handlers(),
         JobVerbs(core.queue).handlers(),
-        TranscriptVerbs(core.transcripts.store, core.synthesis).handlers(),
+        TranscriptVerbs(core.transcripts.store, core.transcripts.suggestions, core.synthesis).handlers(),
     )
     return Api(families, core.tasks, reads=core.settings.limits.backfills)
 

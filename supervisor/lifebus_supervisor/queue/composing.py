@@ -10,7 +10,7 @@ from lifebus_broker.signals.log import SignalLog
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.queue.command_jobs import CommandJobs, command_type
 from lifebus_supervisor.queue.engine import QueueEngine
-from lifebus_supervisor.queue.ports import JobRunner, JobType, TranscriptTargets
+from lifebus_supervisor.queue.ports import JobRunner, JobType, SuggestedRequests, TranscriptTargets
 from lifebus_supervisor.queue.recovery import go_on, load_jobs
 from lifebus_supervisor.queue.table import JobTable
 from lifebus_supervisor.queue.targets import TargetSettler
@@ -24,14 +24,15 @@ def compose_queue(  # noqa: PLR0913, PLR0917  all that it is made of
     signals: SignalLog,
     tasks: TaskGroup,
     transcripts: TranscriptTargets | None = None,
+    suggestions: SuggestedRequests | None = None,
     further: Sequence[JobType] = (),
     clocks: Clocks | None = None,
     commands: Callable[[JobRunner], JobRunner] = lambda runner: runner,
 ) -> JobTable:
     """Return the table of a bus's jobs; nothing of it runs yet.
 
-    `further` are types beside `command`; `transcripts` is where supplemental targets are.  `commands` puts around who
-    does commands what else their ends lead to.
+    `further` are types beside `command`; `transcripts` is where supplemental targets are, `suggestions` where suggested
+    requests are.  `commands` puts around who does commands what else their ends lead to.
     """
     runner = commands(CommandJobs(settings.state_dir, os.environ))
     known = (command_type(runner), *further)
@@ -44,7 +45,7 @@ def compose_queue(  # noqa: PLR0913, PLR0917  all that it is made of
 
     journal = bus.ledger.journal
     engine = QueueEngine(journal, signals, runner_of, clocks, tasks)
-    settler = TargetSettler(transcripts, clocks.now_ms)
+    settler = TargetSettler(transcripts, clocks.now_ms, suggestions)
     settler.put = engine.put
     engine.before_attempt = settler.begin
     return JobTable(journal, engine, types, settings.queue, bus.ids.make, settler)

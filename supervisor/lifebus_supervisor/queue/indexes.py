@@ -7,6 +7,7 @@ from typing import Final
 from lifebus_contract.jobs import JobState
 from lifebus_supervisor.queue.active_job import ActiveJob
 from lifebus_supervisor.queue.records import JobDefinition
+from lifebus_supervisor.queue.rules.events import suggestion_of
 from lifebus_supervisor.queue.rules.retention import Ended, to_forget
 from lifebus_supervisor.queue.rules.targets import targets_of
 
@@ -124,7 +125,7 @@ def has_open_targets(job: ActiveJob) -> bool:
     standing = job.standing
     if standing is None or not standing.state.is_terminal or standing.settled:
         return False
-    return bool(targets_of(standing.payload))
+    return bool(targets_of(standing.payload)) or suggestion_of(standing) is not None
 
 
 def runs(job: ActiveJob) -> bool:

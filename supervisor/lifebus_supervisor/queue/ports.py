@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from lifebus_contract.fields import Metadata
 from lifebus_contract.flows import RetryPause
-from lifebus_contract.jobs import Dedupe, JobPriority, NewJob
+from lifebus_contract.jobs import Dedupe, JobPriority, NewJob, SuggestionStatus
 from lifebus_contract.transcripts import TranscriptEntry
 from lifebus_supervisor.queue.records import JobStanding
 from lifebus_supervisor.queue.rules.attempts import AttemptEnd
@@ -97,5 +97,25 @@ class TranscriptTargets(Protocol):
 
         Raises:
             LifebusError: the session is deleted, or nothing can be written now.
+        """
+        ...
+
+
+class SuggestedRequests(Protocol):
+    """Where suggested requests are written (fulfilled by `transcripts.suggestions.Suggestions`)."""
+
+    async def upsert(  # noqa: PLR0917  the fields of an upsert
+        self,
+        session_id: str,
+        request_key: str,
+        status: SuggestionStatus,
+        suggestion: str | None = None,
+        error: str | None = None,
+        project_id: str | None = None,
+    ) -> object:
+        """Write how a suggested request stands; return once it is durable.
+
+        Raises:
+            LifebusError: the session is deleted or unknown, or nothing can be written now.
         """
         ...

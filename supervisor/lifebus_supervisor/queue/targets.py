@@ -1,4 +1,4 @@
-"""The entries of transcripts that end when their job does, also where the broker died in between."""
+"""The entries and suggested requests that end when their job does, also where the broker died in between."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -10,8 +10,9 @@ from lifebus_contract import LifebusError
 from lifebus_contract.jobs import SupplementalTarget
 from lifebus_contract.transcripts import TranscriptEntry
 from lifebus_supervisor.queue.active_job import ActiveJob, JobInput
-from lifebus_supervisor.queue.ports import TranscriptTargets
+from lifebus_supervisor.queue.ports import SuggestedRequests, TranscriptTargets
 from lifebus_supervisor.queue.records import JobRecord, JobStanding, TargetsSettled
+from lifebus_supervisor.queue.rules.events import suggestion_of
 from lifebus_supervisor.queue.rules.targets import ended, placeholder, session_of, targets_of
 
 _AGAIN_S: Final = 1.0
@@ -27,11 +28,19 @@ Rule = Callable[[JobStanding, SupplementalTarget, TranscriptEntry | None, int], 
 
 
 class TargetSettler:
-    """Writes the entries that jobs have as targets; `run` must run beside.  Without transcripts it does nothing."""
+    """Writes the entries that jobs have as targets, and the suggested requests that they answer.
 
-    def __init__(self, transcripts: TranscriptTargets | None, now_ms: Callable[[], int]) -> None:
+    `run` must run beside.  Without transcripts it does nothing.
+    """
+
+    def __init__(
+        self,
+        transcripts: TranscriptTargets | None,
+        now_ms: Callable[[], int],
+        suggestions: SuggestedRequests | None = None,
+    ) -> None:
         self.put: Callable[[ActiveJob, JobInput], None] = lambda _, __: None
-        self._transcripts, self._now_ms = transcripts, now_ms
+        self._transcripts, self._now_ms, self._suggestions = transcripts, now_ms, suggestions
         self._waiting: dict[str, ActiveJob] = {}
         self._added = anyio.Event()
 
@@ -42,7 +51,7 @@ class TargetSettler:
 
     async def begin(self, standing: JobStanding) -> None:
         """Put the placeholders there that a job begins with; where they cannot be written it begins without."""
-        if not targets_of(standing.payload):
+        if not targets_of(standing.payload) and suggestion_of(standing) is None:
             return
         with anyio.move_on_after(_BEGIN_S):
             try:
@@ -83,6 +92,7 @@ class TargetSettler:
         self.put(job, JobInput(settled))
 
     async def _write(self, standing: JobStanding, rule: Rule) -> None:
+        await self._suggest(standing)
         session = session_of(standing)
         if self._transcripts is None or session is None:
             return
@@ -91,3 +101,12 @@ class TargetSettler:
             entry = rule(standing, target, before, self._now_ms())
             if entry is not None:
                 await self._transcripts.upsert(session, entry)
+
+    async def _suggest(self, standing: JobStanding) -> None:
+        """Write how the suggested request stands that a job answers."""
+        found = suggestion_of(standing)
+        if self._suggestions is None or found is None:
+            return
+        await self._suggestions.upsert(
+            found.session_id, found.request_key, found.status, found.suggestion, found.error, standing.project_id
+        )

@@ -150,6 +150,7 @@ def suggest_event(  # noqa: PLR0917  what is asked for, as it was asked
     entries: Sequence[StoredEntry],
     session_id: str,
     request_key: str,
+    project_id: str,
     model: str | None = None,
     effort: str | None = None,
     draft: str | None = None,
@@ -159,7 +160,7 @@ def suggest_event(  # noqa: PLR0917  what is asked for, as it was asked
     return SuggestRequestRequested(
         request_key=request_key,
         session_id=session_id,
-        project_id=project_of(session_id, None),
+        project_id=project_id,
         thread_id=session_id,
         turn_id=turn,
         user_request=user_request(entries, turn) or "",

@@ -21,6 +21,7 @@ from lifebus_contract.extensions import (
     EmitResult,
     SuggestRequestRequested,
 )
+from lifebus_contract.jobs import EnqueueStatus, SuggestionStatus
 from lifebus_contract.transcripts import no_session, session_deleted
 from lifebus_supervisor.synthesis.ports import EventSink, NobodyListens
 from lifebus_supervisor.synthesis.rules import (
@@ -32,10 +33,11 @@ from lifebus_supervisor.synthesis.rules import (
     is_settled,
     suggest_event,
     turn_event,
+    winning_job,
 )
 from lifebus_supervisor.transcripts.filler import TranscriptFiller
 from lifebus_supervisor.transcripts.session_marks import SessionKind
-from lifebus_supervisor.transcripts.store import TranscriptStore
+from lifebus_supervisor.transcripts.suggestions import Suggestions
 
 STREAM: Final = "synthesis-due"
 """The stream of the journal."""
@@ -51,13 +53,14 @@ class Synthesizer:
     def __init__(
         self,
         journal: Journal,
-        store: TranscriptStore,
         filler: TranscriptFiller,
+        suggestions: Suggestions,
         make_id: Callable[[str], str],
         pause: Callable[[float], Awaitable[None]] = anyio.sleep,
     ) -> None:
         self.sink: EventSink = NobodyListens()
-        self._journal, self._store, self._make_id, self._pause = journal, store, make_id, pause
+        self._journal, self._store, self._make_id, self._pause = journal, suggestions.store, make_id, pause
+        self._suggestions = suggestions
         self._restored = 0
         self._came = anyio.Event()
         filler.beside = self._due_of
@@ -109,8 +112,16 @@ class Synthesizer:
         entries = await self._store.read(session_id)
         if self._store.marks.kind_of(session_id) is SessionKind.DELETED:
             raise session_deleted(session_id)
-        event = suggest_event(entries, session_id, self._make_id("sug_"), model, effort, draft)
-        return event, await self.sink.emit(SUGGEST_REQUEST_REQUESTED, _plain(event))
+        project = await self._suggestions.project(session_id)
+        event = suggest_event(entries, session_id, self._make_id("sug_"), project, model, effort, draft)
+        results = await self.sink.emit(SUGGEST_REQUEST_REQUESTED, _plain(event))
+        winner = winning_job(results)
+        if winner is not None and winner[0] is EnqueueStatus.ENQUEUED:
+            # A job that has ended already has written more than this, which then changes nothing.
+            await self._suggestions.upsert(
+                session_id, event.request_key, SuggestionStatus.STREAMING, project_id=project
+            )
+        return event, results
 
     async def _dispatch(self, due: DueEvent, *, again: bool) -> None:
         """Dispatch an event until something comes of it, a few times at most."""

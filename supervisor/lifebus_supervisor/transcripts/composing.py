@@ -17,6 +17,7 @@ from lifebus_supervisor.transcripts.filler import TranscriptFiller
 from lifebus_supervisor.transcripts.quota import TranscriptQuota
 from lifebus_supervisor.transcripts.session_marks import SessionMarks
 from lifebus_supervisor.transcripts.store import TranscriptStore
+from lifebus_supervisor.transcripts.suggestions import Suggestions
 
 _MIB: Final = 1_048_576
 
@@ -31,6 +32,7 @@ class TranscriptParts:
     store: TranscriptStore
     filler: TranscriptFiller
     endings: SessionEndings
+    suggestions: Suggestions
     quota: TranscriptQuota
     marks: SessionMarks
 
@@ -71,6 +73,7 @@ def compose_transcripts(
         store=store,
         filler=filler,
         endings=SessionEndings(ledger, fanout, store, filler),
+        suggestions=Suggestions(store, signals),
         quota=TranscriptQuota(ledger.journal, store, keep),
         marks=marks,
     )

@@ -9,7 +9,9 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from lifebus_contract.jobs import Suggestion
 from lifebus_contract.transcripts import TranscriptEntry
+from lifebus_supervisor.transcripts.rules.merging import entry_size
 
 STREAM: Final = "transcript/"
 """What the names of the streams begin with; the session's id follows."""
@@ -58,9 +60,18 @@ class EntriesDropped(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_
     filled: Filled = {}
 
 
-TranscriptRecord = EntriesPut | EntriesDropped
+class SuggestionPut(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="suggestion"):
+    """A suggested request is there, or changed."""
+
+    at_ms: int
+    suggestion: Suggestion
+    filled: Filled = {}
+
+
+TranscriptRecord = EntriesPut | EntriesDropped | SuggestionPut
 """A record of a transcript."""
 
+_RECORD_BYTES: Final = 262_144
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final[msgspec.msgpack.Decoder[TranscriptRecord]] = msgspec.msgpack.Decoder(TranscriptRecord)
 
@@ -82,3 +93,16 @@ def decode_record(body: bytes) -> TranscriptRecord:
 def transcript_stream(session_id: str) -> str:
     """Return the stream of the journal that holds a session's transcript."""
     return STREAM + session_id
+
+
+def parts_of(entries: tuple[StoredEntry, ...]) -> list[tuple[StoredEntry, ...]]:
+    """Return entries in parts, each small enough for one record."""
+    parts: list[list[StoredEntry]] = []
+    size = _RECORD_BYTES
+    for one in entries:
+        size += entry_size(one.entry)
+        if size > _RECORD_BYTES:
+            parts.append([])
+            size = entry_size(one.entry)
+        parts[-1].append(one)
+    return [tuple(part) for part in parts]

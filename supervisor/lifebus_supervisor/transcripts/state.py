@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from lifebus_contract.jobs import Suggestion
 from lifebus_contract.transcripts import TranscriptEntry
-from lifebus_supervisor.transcripts.records import EntriesPut, Filled, StoredEntry, TranscriptRecord
+from lifebus_supervisor.transcripts.records import EntriesPut, Filled, StoredEntry, SuggestionPut, TranscriptRecord
 from lifebus_supervisor.transcripts.rules.merging import entry_size
 
 MAX_ENTRIES: Final = 5_000
@@ -14,17 +15,23 @@ MAX_BYTES: Final = 16 * 1_048_576
 """Most bytes of a transcript's entries; of more, the oldest are dropped."""
 
 
+MAX_SUGGESTIONS: Final = 16
+"""Most suggested requests of a session; of more, those that changed longest ago are forgotten."""
+
+
 class TranscriptState:
     """A transcript: its entries by message id in their order, and up to where it is filled.
 
     `size` is the bytes of its entries, `dropped` counts those that are not kept any more, `last` is the newest sequence
-    that was given, `updated_at` when it changed last, in milliseconds since the epoch.
+    that was given, `updated_at` when it changed last, in milliseconds since the epoch.  `suggestions` are the suggested
+    requests by their keys, the one that changed last at the end.
     """
 
     def __init__(self) -> None:
         self.size = self.dropped = self.last = 0
         self.updated_at: int | None = None
         self.filled: Filled = {}
+        self.suggestions: dict[str, Suggestion] = {}
         self._entries: dict[str, StoredEntry] = {}
         self._sizes: dict[str, int] = {}
 
@@ -53,6 +60,9 @@ class TranscriptState:
         if isinstance(record, EntriesPut):
             for stored in record.entries:
                 self._put(stored)
+            return
+        if isinstance(record, SuggestionPut):
+            self._suggest(record.suggestion)
             return
         self.dropped, self.last = record.count, max(self.last, record.through)
         for message_id in [name for name, one in self._entries.items() if one.sequence <= record.through]:
@@ -85,6 +95,12 @@ class TranscriptState:
     def count_through(self, sequence: int) -> int:
         """Return how many entries there are up to a sequence."""
         return sum(one.sequence <= sequence for one in self._entries.values())
+
+    def _suggest(self, suggestion: Suggestion) -> None:
+        self.suggestions.pop(suggestion.request_key, None)
+        self.suggestions[suggestion.request_key] = suggestion
+        while len(self.suggestions) > MAX_SUGGESTIONS:
+            del self.suggestions[next(iter(self.suggestions))]
 
     def _put(self, stored: StoredEntry) -> None:
         name = stored.entry.message_id

@@ -14,6 +14,7 @@ from msgspec import Struct
 from lifebus_broker.ledger.records import error_of
 from lifebus_broker.ports import Journal, NewRecord, Record, Refusal
 from lifebus_broker.signals.log import SignalLog
+from lifebus_contract.jobs import Suggestion
 from lifebus_contract.transcripts import (
     TRANSCRIPT_THREAD,
     TRANSCRIPT_UPDATED,
@@ -34,9 +35,11 @@ from lifebus_supervisor.transcripts.records import (
     EntriesPut,
     Filled,
     StoredEntry,
+    SuggestionPut,
     TranscriptRecord,
     decode_record,
     encode_record,
+    parts_of,
     transcript_stream,
 )
 from lifebus_supervisor.transcripts.rules.merging import check_size, entry_size, merged
@@ -46,7 +49,6 @@ from lifebus_supervisor.transcripts.state import TranscriptState
 ADAPTER: Final = "lifebus"
 """The adapter whose signals the events of transcripts are."""
 
-_RECORD_BYTES: Final = 262_144
 _APPEND_BYTES: Final = 4 * 1_048_576
 _SLACK_BYTES: Final = 262_144
 
@@ -55,12 +57,14 @@ class TranscriptChanges(Struct, frozen=True, kw_only=True):
     """What is to be recorded of a transcript in one append.
 
     `filled` is what is known of its filling afterwards, None where that does not change.  `beside` are records of other
-    streams, which are durable together with it.
+    streams, which are durable together with it, and `told` further signals, which are published then.
     """
 
     entries: tuple[StoredEntry, ...] = ()
     filled: Filled | None = None
+    suggestion: Suggestion | None = None
     beside: tuple[NewRecord, ...] = ()
+    told: tuple[NewRecord, ...] = ()
 
 
 class TranscriptStore:
@@ -86,7 +90,7 @@ class TranscriptStore:
         self._signals = signals
         self._directory = directory
         self._loaded = LoadedTranscripts(journal)
-        self._now_ms = now_ms
+        self.now_ms = now_ms
 
     async def upsert(
         self, session_id: str, entry: TranscriptEntry, beside: Sequence[NewRecord] = ()
@@ -102,7 +106,7 @@ class TranscriptStore:
             LifebusError: it cannot be made durable now.
         """
         check_size(entry)
-        await self._require(session_id)
+        await self.require(session_id)
 
         def decide(state: TranscriptState) -> TranscriptChanges:
             known = state.get(entry.message_id)
@@ -139,7 +143,7 @@ class TranscriptStore:
             InvalidRequest: ``no_session``.
             LifebusError: the journal cannot be read.
         """
-        await self._require(session_id)
+        await self.require(session_id)
         async with self._loaded.use(session_id) as loaded:
             # Read while nobody changes the transcript: `through` and the entries are of one moment.
             through = await self._signals.threads(ADAPTER, TRANSCRIPT_THREAD + session_id)
@@ -179,6 +183,15 @@ class TranscriptStore:
         async with self._loaded.use(session_id) as loaded:
             stored = loaded.state.get(message_id)
         return None if stored is None else stored.entry
+
+    async def suggestion(self, session_id: str, request_key: str) -> Suggestion | None:
+        """Return how a suggested request stands, None where there is none.
+
+        Raises:
+            LifebusError: the journal cannot be read.
+        """
+        async with self._loaded.use(session_id) as loaded:
+            return loaded.state.suggestions.get(request_key)
 
     async def filled(self, session_id: str) -> Filled:
         """Return up to where a transcript is filled.
@@ -221,7 +234,7 @@ class TranscriptStore:
         """
         if self.marks.kind_of(session_id) is SessionKind.DELETED:
             return TranscriptInfo(session_id=session_id, deleted_at=self.marks.deleted_at(session_id))
-        await self._require(session_id)
+        await self.require(session_id)
         async with self._loaded.use(session_id) as loaded:
             return self._info(loaded)
 
@@ -236,7 +249,7 @@ class TranscriptStore:
             LifebusError: it cannot be made durable now.
         """
         # First the mark: where the drop does not come after it, the deletion comes again, and with it the drop.
-        await self.marks.mark_deleted(session_id, self._now_ms())
+        await self.marks.mark_deleted(session_id, self.now_ms())
         async with self._loaded.use(session_id) as loaded:
             await self._journal.drop(transcript_stream(session_id), max(loaded.head, 1))
             await self._signals.forget(ADAPTER, TRANSCRIPT_THREAD + session_id)
@@ -254,7 +267,14 @@ class TranscriptStore:
                 await self._write(loaded, [self._dropped(loaded.state, through)])
             await self._compact(loaded)
 
-    async def _require(self, session_id: str) -> None:
+    async def require(self, session_id: str) -> None:
+        """Check that a session is known and not deleted.
+
+        Raises:
+            StateConflict: ``session_deleted``.
+            InvalidRequest: ``no_session``.
+            LifebusError: the journal cannot be read.
+        """
         match self.marks.kind_of(session_id):
             case SessionKind.DELETED:
                 raise session_deleted(session_id)
@@ -287,17 +307,19 @@ class TranscriptStore:
         # Asked again behind the lock: the deletion may have come while somebody waited for it.
         if self.marks.kind_of(session_id) is SessionKind.DELETED:
             raise session_deleted(session_id)
-        if not changes.entries and changes.filled is None and not changes.beside:
+        if changes == TranscriptChanges():
             return
         filled = state.filled if changes.filled is None else changes.filled
         records: list[TranscriptRecord] = []
         if through := state.excess(changes.entries):
             records.append(self._dropped(state, through))
-        at_ms = self._now_ms()
-        records += [EntriesPut(at_ms=at_ms, entries=part, filled=filled) for part in _parts(changes.entries) or [()]]
+        at_ms = self.now_ms()
+        records += [EntriesPut(at_ms=at_ms, entries=part, filled=filled) for part in parts_of(changes.entries) or [()]]
+        if changes.suggestion is not None:
+            records.append(SuggestionPut(at_ms=at_ms, suggestion=changes.suggestion, filled=filled))
         events = [(TRANSCRIPT_UPDATED, _event(session_id, one.entry)) for one in changes.entries]
         signals = self._signals.new_records(ADAPTER, TRANSCRIPT_THREAD + session_id, events)
-        await self._write(loaded, records, signals, changes.beside)
+        await self._write(loaded, records, [*signals, *changes.told], changes.beside)
         if not self.keeps:
             await self._forget_events(session_id)
         elif loaded.size > 2 * state.size + _SLACK_BYTES:
@@ -305,7 +327,7 @@ class TranscriptStore:
 
     def _dropped(self, state: TranscriptState, through: int) -> EntriesDropped:
         count = state.dropped + state.count_through(through)
-        return EntriesDropped(at_ms=self._now_ms(), through=through, count=count, filled=state.filled)
+        return EntriesDropped(at_ms=self.now_ms(), through=through, count=count, filled=state.filled)
 
     async def _compact(self, loaded: LoadedTranscript) -> None:
         """Write down how a transcript stands and drop the records before it; a part of it may come twice."""
@@ -320,8 +342,10 @@ class TranscriptStore:
                 EntriesDropped(at_ms=state.updated_at or 0, through=first - 1, count=state.dropped, filled=state.filled)
             )
         at_ms, filled = state.updated_at or 0, state.filled
-        parts = _parts(tuple(state)) or [()]
+        parts = parts_of(tuple(state)) or [()]
         written += [EntriesPut(at_ms=at_ms, entries=part, filled=filled) for part in parts]
+        kept = state.suggestions.values()
+        written += [SuggestionPut(at_ms=at_ms, suggestion=one, filled=filled) for one in kept]
         size = loaded.size
         for record in written:
             await self._write(loaded, [record])
@@ -362,20 +386,7 @@ class TranscriptStore:
             await asyncio.wait((committed,))
         if (refused := committed.result()) is not None:
             raise error_of(refused)
-        self.on_growth(stream, self._now_ms() // 1_000, sum(map(len, bodies)))
-
-
-def _parts(entries: tuple[StoredEntry, ...]) -> list[tuple[StoredEntry, ...]]:
-    """Return entries in parts, each small enough for one record."""
-    parts: list[list[StoredEntry]] = []
-    size = _RECORD_BYTES
-    for one in entries:
-        size += entry_size(one.entry)
-        if size > _RECORD_BYTES:
-            parts.append([])
-            size = entry_size(one.entry)
-        parts[-1].append(one)
-    return [tuple(part) for part in parts]
+        self.on_growth(stream, self.now_ms() // 1_000, sum(map(len, bodies)))
 
 
 def _event(session_id: str, entry: TranscriptEntry) -> bytes:

@@ -197,6 +197,10 @@ async def keep_transcripts(bus: InProcess) -> None:
 async def suggest(bus: InProcess) -> None:
     with pytest.raises(LifebusError, match="no extension queued"):
         await bus.call("suggest_request", {"session_id": "s1"})
+    one = {"session_id": "s1", "request_key": "k"}
+    stands = await bus.call("suggestion_upsert", {**one, "status": "complete", "suggestion": "do this"})
+    assert stands["suggestion"]["suggestion"] == "do this"
+    assert await bus.call("suggestion_show", one) == stands
 
 
 async def run_flows(bus: InProcess, root: Path) -> None:

@@ -105,21 +105,35 @@ async def test_entries_of_a_deleted_session_need_no_end() -> None:
         assert box.transcripts.entries == {}
 
 
-async def test_a_suggested_request_is_told_with_its_job() -> None:
+SIGNAL = {"completionSignal": {"kind": "suggested_request", "requestKey": "k"}}
+
+
+async def settled(box: QueueBox, job_id: str) -> list[tuple[str, ...]]:
+    await until(lambda: box.table.indexes.jobs[job_id].require().settled)
+    written, box.suggestions.written = box.suggestions.written, []
+    assert {one[:3] for one in written} == {("s", "k", "p")}
+    return [one[3:] for one in written]
+
+
+async def test_a_suggested_request_stands_as_its_job_does() -> None:
     async with fresh_box() as box:
-        signal = {"completionSignal": {"kind": "suggested_request", "requestKey": "k"}}
-        await box.add("a", source_session_id="s", payload=signal)
-        await box.end("a", {"outputText": "do this"})
-        await box.add("b", source_session_id="s", payload=signal, max_attempts=1)
-        await box.end("b", error="no model")
-        told = [one for _, one in box.events if one["type"] == "suggested_request_updated"]
-        base = {"sessionId": "s", "requestKey": "k"}
-        assert [one["payload"] for one in told] == [
-            base | {"status": "streaming"},
-            base | {"status": "streaming"},
-            base | {"status": "complete", "suggestion": "do this"},
-            base | {"status": "streaming"},
-            base | {"status": "streaming"},
-            base | {"status": "error", "error": "no model"},
-        ]
-        assert {one["threadId"] for one in told} == {"s"}
+        for name, result, error, expected in (
+            ("a", {"outputText": "do this"}, None, ("complete", "do this")),
+            ("b", None, "no model", ("error", "no model")),
+            ("c", {"outputText": " "}, None, ("error", "the job ended without a suggestion")),
+        ):
+            await box.add(name, source_session_id="s", payload=SIGNAL, max_attempts=1)
+            await box.end(name, result, error=error)
+            assert await settled(box, name) == [("streaming", ""), expected]
+
+
+async def test_a_suggested_request_ends_also_where_the_broker_dies_before(monkeypatch: Any) -> None:
+    monkeypatch.setattr("lifebus_supervisor.queue.targets._AGAIN_S", 0.001)
+    async with aclosing(await open_unkept(clock=lambda: 1.0)) as ledger:
+        async with queue_box(ledger.journal) as box:
+            await box.add("a", source_session_id="s", payload=SIGNAL)
+            await box.begun("a")
+            box.suggestions.fault = LifebusError("not now", code="disk_full")
+            await box.end("a", {"suggestion": "do this"})
+        async with queue_box(ledger.journal) as box:
+            assert await settled(box, "a") == [("complete", "do this")]

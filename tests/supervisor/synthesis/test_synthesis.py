@@ -22,6 +22,7 @@ from lifebus_contract.extensions import (
 from lifebus_contract.jobs import EnqueueStatus
 from lifebus_supervisor.synthesis.rules import is_settled, winning_job
 from lifebus_supervisor.synthesis.synthesizer import STREAM, Synthesizer
+from lifebus_supervisor.transcripts.suggestions import Suggestions
 from support.adapters.app_server_recordings import RECORDINGS, chunks_of, feed, notice, turn
 from support.transcripts.boxes import Box, box_over, transcript_box
 
@@ -63,7 +64,7 @@ def synthesizer(box: Box, sink: Sink, pauses: list[float] | None = None) -> Synt
         if pauses is not None:
             pauses.append(seconds)
 
-    made = Synthesizer(box.journal, box.store, box.filler, lambda prefix: f"{prefix}1", pause)
+    made = Synthesizer(box.journal, box.filler, Suggestions(box.store, box.log), lambda prefix: f"{prefix}1", pause)
     made.sink = sink
     return made
 

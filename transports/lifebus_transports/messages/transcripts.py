@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from lifebus_contract.fields import Count, Document, Identifier, refuse_unprintable
-from lifebus_contract.jobs import EnqueueStatus
+from lifebus_contract.jobs import EnqueueStatus, Suggestion, SuggestionError, SuggestionStatus, SuggestionText
 from lifebus_contract.transcripts import TranscriptEntry, TranscriptInfo
 
 
@@ -73,3 +73,24 @@ class SuggestedJob(_OfSession, frozen=True, kw_only=True, omit_defaults=True):
     project_id: Identifier
     job_id: Identifier
     status: EnqueueStatus
+
+
+class UpsertSuggestion(_OfSession, frozen=True, kw_only=True, omit_defaults=True):
+    """`suggestion_upsert`: how a suggested request stands."""
+
+    request_key: Identifier
+    status: SuggestionStatus
+    suggestion: SuggestionText | None = None
+    error: SuggestionError | None = None
+
+
+class ShowSuggestion(_OfSession, frozen=True, kw_only=True, omit_defaults=True):
+    """`suggestion_show`: a suggested request."""
+
+    request_key: Identifier
+
+
+class SuggestionAnswer(_OfSession, frozen=True, kw_only=True, omit_defaults=True):
+    """The answer to `suggestion_upsert` and `suggestion_show`: how it stands now, after the merge."""
+
+    suggestion: Suggestion

@@ -1,9 +1,9 @@
 """Which events follow from a record of a job.  Pure."""
 
-from collections.abc import Sequence
 from typing import Any, Final, cast
 
 import msgspec
+from msgspec import Struct
 
 from lifebus_contract.jobs import (
     CompletionSignal,
@@ -11,8 +11,6 @@ from lifebus_contract.jobs import (
     JobEventPayload,
     JobEventType,
     JobState,
-    SuggestedRequestEvent,
-    SuggestedRequestPayload,
     SuggestionStatus,
 )
 from lifebus_supervisor.queue.records import (
@@ -38,6 +36,7 @@ _SUGGESTIONS: Final = {
     JobState.CANCELED: SuggestionStatus.CANCELED,
 }
 _MOST_TEXT: Final = 8_000
+_MOST_ERROR: Final = 4_000
 
 
 def events_of(after: JobStanding, record: JobRecord) -> list[tuple[str, bytes]]:
@@ -52,7 +51,7 @@ def events_of(after: JobStanding, record: JobRecord) -> list[tuple[str, bytes]]:
             kind = _ENDS[state]
         case _:
             return []
-    return [_event(after, kind), *_suggestion(after)]
+    return [_event(after, kind)]
 
 
 def progress_event(job: JobStanding, progress: Any) -> tuple[str, bytes]:
@@ -86,19 +85,26 @@ def _event(job: JobStanding, kind: JobEventType, progress: Any = None) -> tuple[
     return kind.value, msgspec.json.encode(event)
 
 
-def _suggestion(job: JobStanding) -> Sequence[tuple[str, bytes]]:
+class JobSuggestion(Struct, frozen=True):
+    """How the suggested request stands that a job answers."""
+
+    session_id: str
+    request_key: str
+    status: SuggestionStatus
+    suggestion: str | None
+    error: str | None
+
+
+def suggestion_of(job: JobStanding) -> JobSuggestion | None:
+    """Return how the suggested request stands that a job answers, None where it answers none."""
     key, session = suggestion_key(job.payload), job.definition.source_session_id
     if key is None or session is None:
-        return ()
-    payload = SuggestedRequestPayload(
-        session_id=session,
-        request_key=key,
-        status=_SUGGESTIONS[job.state],
-        suggestion=_suggested(job.result) if job.state is JobState.COMPLETED else None,
-        error=job.error if job.state in (JobState.FAILED, JobState.CANCELED) else None,
-    )
-    event = SuggestedRequestEvent(thread_id=session, payload=payload)
-    return [(event.type, msgspec.json.encode(event))]
+        return None
+    status = _SUGGESTIONS[job.state]
+    text = _suggested(job.result) if status is SuggestionStatus.COMPLETE else None
+    if status is SuggestionStatus.COMPLETE and text is None:
+        return JobSuggestion(session, key, SuggestionStatus.ERROR, None, "the job ended without a suggestion")
+    return JobSuggestion(session, key, status, text, (job.error or "")[:_MOST_ERROR] or None)
 
 
 def _suggested(result: Any) -> str | None:
@@ -107,4 +113,4 @@ def _suggested(result: Any) -> str | None:
         return None
     found = cast("dict[str, Any]", result)
     texts = (found.get(key) for key in ("suggestion", "outputText"))
-    return next((text[:_MOST_TEXT] for text in texts if isinstance(text, str) and text), None)
+    return next((text[:_MOST_TEXT] for text in texts if isinstance(text, str) and text.strip()), None)

@@ -4,13 +4,16 @@ from typing import Final
 
 from lifebus_contract.transcripts import TranscriptPage
 from lifebus_transports.messages.transcripts import (
+    ShowSuggestion,
     ShowTranscript,
     SuggestedJob,
+    SuggestionAnswer,
     SuggestRequest,
     TranscriptInfos,
     TranscriptsQuery,
     UpsertedEntry,
     UpsertEntry,
+    UpsertSuggestion,
 )
 from lifebus_transports.messages.verb_types import SUGGESTIONS, TRANSCRIPTS, Repeat, Verb
 
@@ -44,6 +47,20 @@ TRANSCRIPT_VERBS: Final = (
         pool=SUGGESTIONS,
         timeout_factor=6,
         repeat=Repeat.NEVER,
+    ),
+    Verb(
+        name="suggestion_upsert",
+        summary="Merges how a suggested request stands.",
+        body=UpsertSuggestion,
+        answer=SuggestionAnswer,
+        pool=TRANSCRIPTS,
+    ),
+    Verb(
+        name="suggestion_show",
+        summary="Returns how a suggested request stands.",
+        body=ShowSuggestion,
+        answer=SuggestionAnswer,
+        pool=TRANSCRIPTS,
     ),
 )
 """Their part of the table of verbs."""
