@@ -81,6 +81,8 @@ def test_a_line_that_had_begun_before_anything_was_awaited_passes_even_if_its_re
     found = AnswerFilter()
     found.expect(OURS)
     assert found.feed(ANSWER[at:], begins_line=False) == ANSWER[at:]
+    # Before it stood something that makes the whole line none: what is left of it is one to the byte.
+    assert found.feed(ANSWER, begins_line=False) == ANSWER
     assert found.feed(ANSWER, begins_line=True) == b""
 
 
