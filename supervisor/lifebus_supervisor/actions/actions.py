@@ -32,10 +32,13 @@ _log = structlog.get_logger("lifebus.actions")
 
 
 class _Running:
-    """One execution: its request, and its outcome once `settled` is set."""
+    """One execution: its request and who made it, and its outcome once `settled` is set."""
 
-    def __init__(self, request: ActionRequest, scope: ActionScope, use: KeyUse | None, signature: str) -> None:
+    def __init__(
+        self, request: ActionRequest, scope: ActionScope, use: KeyUse | None, signature: str, *, requested_by: str
+    ) -> None:
         self.request, self.scope, self.use, self.signature = request, scope, use, signature
+        self.requested_by = requested_by
         self.settled = anyio.Event()
         self.outcome = refused(ActionStatus.FAILED, OUTCOME_UNKNOWN, "the broker stopped while the action was done")
 
@@ -46,6 +49,7 @@ class _Attempt:
     def __init__(self, keys: ActionKeys, running: _Running, head: int, *, is_resumed: bool) -> None:
         self.action_id = None if running.use is None else running.use.digest
         self.is_resumed = is_resumed
+        self.requested_by = running.requested_by
         self.has_begun = self.is_settled = False
         self._keys, self._use, self._head = keys, running.use, head
         self._request_id = running.request.request_id
@@ -106,7 +110,7 @@ class Actions:
             return refused(ActionStatus.INVALID, "too_large", f"the payload has more than {MAX_BYTES} bytes")
         signature = signature_digest(signature_of(request.action_type, scope, canonical))
         if request.idempotency_key is None:
-            return await self._start(_Running(request, scope, None, signature))
+            return await self._start(_Running(request, scope, None, signature, requested_by=requested_by))
         use = KeyUse(
             digest=digest_of_key(request.idempotency_key.strip()),
             signature=signature,
@@ -118,7 +122,7 @@ class Actions:
             await other.settled.wait()
             if other.signature == signature:
                 return other.outcome
-        return await self._start(_Running(request, scope, use, signature))
+        return await self._start(_Running(request, scope, use, signature, requested_by=requested_by))
 
     async def _start(self, running: _Running) -> ActionOutcome:
         if len(self._running) >= MAX_RUNNING:

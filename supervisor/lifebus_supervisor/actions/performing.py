@@ -28,11 +28,12 @@ class ActionAttempt(Protocol):
     """One execution of an action.
 
     `action_id` is the same for all executions under one key, None without a key.  `is_resumed` says that a broker
-    began it before and died.
+    began it before and died, `requested_by` who wants it.
     """
 
     action_id: str | None
     is_resumed: bool
+    requested_by: str
 
     async def begin(self) -> None:
         """Record that it is being done; to be called right before anything outside changes.
@@ -148,7 +149,9 @@ class Performers(Struct, frozen=True, kw_only=True):
             "decision": action.decision.value,
             "scope": action.scope.value,
         }
-        answer = await _within_time(lambda: control.decide(approval, action.decision, action.scope))
+        answer = await _within_time(
+            lambda: control.decide(approval, action.decision, action.scope, attempt.requested_by)
+        )
         # An approval is answered at most once: that it may have been is no reason to keep the key.
         return _outcome(answer, done, unknown="answer_not_seen")
 
@@ -162,7 +165,9 @@ class Performers(Struct, frozen=True, kw_only=True):
                 return _outcome(before or ControlOutcome(ControlState.UNKNOWN), done, unknown=OUTCOME_UNKNOWN)
         await attempt.begin()
         answer = await _within_time(
-            lambda: control.steer(action.session_id, action.turn_id, action.input, attempt.action_id)
+            lambda: control.steer(
+                action.session_id, action.turn_id, action.input, attempt.action_id, attempt.requested_by
+            )
         )
         return _outcome(answer, done, unknown=OUTCOME_UNKNOWN)
 

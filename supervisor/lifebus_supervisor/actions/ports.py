@@ -69,13 +69,13 @@ class AppServerControl(Protocol):
         ...
 
     async def decide(
-        self, approval: PendingApproval, decision: ApprovalDecision, scope: DecisionScope
+        self, approval: PendingApproval, decision: ApprovalDecision, scope: DecisionScope, by: str
     ) -> ControlOutcome:
-        """Answer an approval, unless somebody else has."""
+        """Answer an approval for somebody, unless somebody else has."""
         ...
 
-    async def steer(self, thread_id: str, turn_id: str, text: str, action_id: str | None) -> ControlOutcome:
-        """Tell a turn that runs something more; `action_id` is under what `steered` finds it again."""
+    async def steer(self, thread_id: str, turn_id: str, text: str, action_id: str | None, by: str) -> ControlOutcome:
+        """Tell a turn that runs something more, for somebody; `action_id` is under what `steered` finds it again."""
         ...
 
     async def steered(self, action_id: str) -> ControlOutcome | None:

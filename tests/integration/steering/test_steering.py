@@ -14,6 +14,7 @@ import lifebus
 from lifebus_contract import Receipt
 from lifebus_contract.actions.approvals import approval_id
 from lifebus_contract.actions.payloads import ApprovalDecision, DecisionScope
+from lifebus_contract.extensions import ActionRequest, ActionScope, ActionStatus
 from lifebus_supervisor.actions.ports import ControlOutcome, ControlState, PendingApproval
 from lifebus_supervisor.daemon.composition import Daemon
 from support.clients.proxy_box import ProxyBox
@@ -199,3 +200,22 @@ async def test_nothing_is_steered_where_no_app_server_is() -> None:
         assert await daemon.steering.approval("u1:0") is None
         assert (await daemon.steering.steer("t1", "u1", "text", "a")).state is ControlState.UNREACHABLE
         assert await daemon.steering.steered("a") is None
+
+
+async def test_an_action_decides_an_approval_and_the_receipt_names_who_asked_for_it() -> None:
+    async with scene() as at:
+        await at.client.begin("ask")
+        await at.client.until("item/commandExecution/requestApproval")
+        await at.pending()
+        payload = {"approvalId": "u1:0", "decision": "decline"}
+        request = ActionRequest(action_type="approval.decide", payload=payload, idempotency_key="k")
+        for _ in range(2):  # under its key it is done once
+            done = await at.daemon.actions.execute(request, ActionScope(), requested_by="supervisor-agent")
+            assert done.status is ActionStatus.PERFORMED, done
+        completed = await at.client.until("item/completed")
+        assert completed["params"]["item"]["status"] == "decline"
+        answered = await receipts_until(at.daemon, "operator", "answered")
+        assert answered.telemetry_summary["answered_by"] == "supervisor-agent"
+        other = ActionRequest(action_type="approval.decide", payload=payload)
+        late = await at.daemon.actions.execute(other, ActionScope(), requested_by="supervisor-agent")
+        assert late.status is ActionStatus.ALREADY_RESOLVED

@@ -44,7 +44,7 @@ class AppServer:
         return self.approvals.get(approval_id)
 
     async def decide(
-        self, approval: PendingApproval, decision: ApprovalDecision, scope: DecisionScope
+        self, approval: PendingApproval, decision: ApprovalDecision, scope: DecisionScope, by: str
     ) -> ControlOutcome:
         self.decided.append((approval.approval_id, decision.value, scope.value))
         await self.gate.wait()
@@ -52,7 +52,7 @@ class AppServer:
             self.approvals.pop(approval.approval_id, None)
         return self._answer()
 
-    async def steer(self, thread_id: str, turn_id: str, text: str, action_id: str | None) -> ControlOutcome:
+    async def steer(self, thread_id: str, turn_id: str, text: str, action_id: str | None, by: str) -> ControlOutcome:
         self.steers.append((thread_id, turn_id, text))
         await self.gate.wait()
         return self._answer()

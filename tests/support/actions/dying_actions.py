@@ -49,7 +49,9 @@ class Outside:
     async def approval(self, approval_id: str) -> PendingApproval | None:
         return None if f"decide {approval_id}" in self.lines() else approval(approval_id)
 
-    async def decide(self, one: PendingApproval, decision: ApprovalDecision, scope: DecisionScope) -> ControlOutcome:
+    async def decide(
+        self, one: PendingApproval, decision: ApprovalDecision, scope: DecisionScope, by: str
+    ) -> ControlOutcome:
         await anyio.lowlevel.checkpoint()
         if f"decide {one.approval_id}" in self.lines():
             return ControlOutcome(ControlState.LATE)
@@ -57,7 +59,7 @@ class Outside:
         await anyio.lowlevel.checkpoint()
         return DONE
 
-    async def steer(self, thread_id: str, turn_id: str, text: str, action_id: str | None) -> ControlOutcome:
+    async def steer(self, thread_id: str, turn_id: str, text: str, action_id: str | None, by: str) -> ControlOutcome:
         await anyio.lowlevel.checkpoint()
         self.add(f"steer {text}")
         await anyio.lowlevel.checkpoint()
