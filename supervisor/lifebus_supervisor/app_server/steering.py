@@ -164,9 +164,7 @@ class AppServerSteering:
         try:
             with anyio.move_on_after(order.timeout_ms / 1000 + _GRACE_S):
                 return await future
-            # Not fetched in time: it must not be done later.
             if order in observer.orders:
-                observer.orders.remove(order)
                 return OrderReport(
                     client_id="lifebus",
                     origin=origin,
@@ -177,6 +175,9 @@ class AppServerSteering:
             return None
         finally:
             del observer.reports[order.number]
+            # Not fetched in time, or given up: it must not be done later.
+            if order in observer.orders:
+                observer.orders.remove(order)
 
     def _reachable(self) -> list[str]:
         """Return the observers that take orders, the newest first."""

@@ -2,6 +2,7 @@
 
 import asyncio
 
+import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
@@ -69,6 +70,14 @@ async def test_an_order_that_no_observer_fetches_in_time_is_not_done_later(monke
     at = Observers()
     await at.fetch("one", 0)
     assert (await at.steering.steer("t", "u", "text", None)).state is ControlState.UNREACHABLE
+    assert await at.fetch("one", 0) is None
+
+
+async def test_an_order_that_was_given_up_is_not_done_later() -> None:
+    at = Observers()
+    await at.fetch("one", 0)
+    with anyio.move_on_after(0):
+        await at.steering.steer("t", "u", "text", None)
     assert await at.fetch("one", 0) is None
 
 
