@@ -23,6 +23,7 @@ from lifebus_contract import (
     StateConflict,
     TransportError,
 )
+from lifebus_contract.jobs import SuggestionStatus
 from lifebus_contract.runs import CostRecord, RunStatus, StepStatus
 from lifebus_transports.messages.reads import Backfill
 from support.clients.checkpoints import document
@@ -31,6 +32,7 @@ from support.inbox.questions import question
 from support.integration.observing import Observer, places, signal
 from support.patience import PATIENCE_S
 from support.running import short_directory
+from support.transcripts.boxes import entry
 
 FRAME = FrameContext(frame_id="f1", frame_class=FrameClass.TOP_LEVEL)
 
@@ -218,3 +220,27 @@ def test_a_script_consumes_under_a_name() -> None:
                 deliveries.ack([one for one in rest if isinstance(one, lifebus.Delivery)])
             with pytest.raises(ZeroDivisionError), bus.consume("mirror"):
                 raise ZeroDivisionError
+
+
+def test_a_script_keeps_transcripts_and_suggested_requests() -> None:
+    with short_directory() as directory:
+        shell = Shell(directory)
+        with broker_up(shell), lifebus.blocking.connect("script", runtime_dir=directory / "run") as bus:
+            bus.emit(started())
+            transcripts = bus.transcripts
+            written = transcripts.upsert("s", entry("m1", content="all", started_at=5))
+            merged = transcripts.upsert("s", entry("m1", content="a", status="streaming", started_at=1))
+            assert (merged.content, merged.started_at) == ("all", 1)
+            assert transcripts.entries("s") == [merged] != [written]
+            page = transcripts.page("s", after=0, limit=1)
+            assert [(one.sequence, one.entry) for one in page.entries] == [(1, merged)]
+            assert transcripts.info("s") == page.info
+            assert [one.session_id for one in transcripts.list()] == ["s"]
+            with pytest.raises(StateConflict, match="no extension queued"):
+                transcripts.suggest("s", draft="d")
+            stands = transcripts.upsert_suggestion("s", "k", SuggestionStatus.COMPLETE, suggestion="do this")
+            assert transcripts.upsert_suggestion("s", "k", SuggestionStatus.STREAMING) == stands
+            assert transcripts.suggestion("s", "k") == stands
+            with pytest.raises(InvalidRequest) as unknown:
+                transcripts.suggestion("s", "other")
+            assert unknown.value.code == "no_suggested_request"
