@@ -319,6 +319,7 @@ class CommandPayload(CamelDocument, frozen=True, kw_only=True, omit_defaults=Tru
 
     `cwd` is an absolute path.  `passing` are variables that are passed on (a star for any ending), `setting` those that
     are set.  `input` is the caller's own.  With `worker` its result is a worker's answer (docs/actions.md).
+    With `completion_signal` it answers a suggested request: by the key ``suggestion`` of its result, or ``outputText``.
     """
 
     argv: Annotated[tuple[Annotated[str, Meta(max_length=8_192)], ...], Meta(min_length=1, max_length=256)]
@@ -330,6 +331,7 @@ class CommandPayload(CamelDocument, frozen=True, kw_only=True, omit_defaults=Tru
     memory_mb: Annotated[int, Meta(ge=16)] | None = None
     cpu_s: Annotated[int, Meta(ge=1)] | None = None
     worker: CommandWorker | None = None
+    completion_signal: CompletionSignal | None = None
 
 
 def thread_of(project_id: str) -> str:

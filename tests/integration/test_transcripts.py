@@ -11,11 +11,14 @@ from lifebus.observer.stream import AppServerStream
 from lifebus.signals import SignalReceived
 from lifebus_adapters.app_server import Observed, SignalSeen
 from lifebus_contract import LifebusError
+from lifebus_contract.extensions import EmitResult
+from lifebus_contract.jobs import NewJob, SuggestionStatus
 from lifebus_contract.transcripts import TranscriptEntry
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_supervisor.daemon.lifecycle import running
 from lifebus_transports.messages.signals import ObservedSignal
 from support.adapters.app_server_recordings import RECORDINGS, chunks_of, feed, notice, read_messages, turn
+from support.broker_process import until
 from support.integration.observing import Observer, drain_signals, take_signals
 from support.running import connected, running_bus, settings_in, short_directory
 from support.transcripts.boxes import entry, until_read
@@ -119,12 +122,60 @@ async def filled(daemon: Daemon, bus: lifebus.Bus, session: str) -> str:
     return "filled" if "late" in names else "no"
 
 
+async def suggestion(_: Daemon, bus: lifebus.Bus, session: str) -> str:
+    stands = await bus.transcripts.upsert_suggestion(session, "k", SuggestionStatus.COMPLETE, suggestion="do")
+    return stands.status.value
+
+
+async def suggest(_: Daemon, bus: lifebus.Bus, session: str) -> str:
+    await bus.transcripts.suggest(session)
+    return "suggested"
+
+
+async def queue_target(daemon: Daemon, bus: lifebus.Bus, session: str) -> str:
+    """What becomes of the entry that a job of a session has as its target."""
+    payload = {"argv": ["true"], "cwd": "/", "supplementalTargets": [{"messageId": "target", "type": "note"}]}
+    job_id = f"job-{session}"
+    new = NewJob(type="command", project_id=session, payload=payload, job_id=job_id, source_session_id=session)
+    await daemon.queue.enqueue(new)
+    await until(lambda: daemon.queue.indexes.jobs[job_id].require().settled)
+    found = [one.entry.status.value for one in await daemon.transcripts.store.read(session)]
+    return found[-1] if found else "none"
+
+
+async def synthesised(daemon: Daemon, bus: lifebus.Bus, session: str) -> str:
+    """Whether handlers are told of a change of files that is to be approved."""
+    told: list[str] = []
+
+    class Sink:
+        async def emit(self, event_type: str, payload: dict[str, Any]) -> list[EmitResult]:
+            told.append(payload["context"]["threadId"])
+            return []
+
+    daemon.synthesis.sink = Sink()
+    changes = [{"path": "a", "kind": {"type": "add"}, "diff": "+a"}]
+    item = {"type": "fileChange", "id": "f", "changes": changes}
+    ids = {"threadId": session, "turnId": U}
+    ask = {"method": "item/fileChange/requestApproval", "id": 0, "params": {**ids, "itemId": "f"}}
+    observed = read_messages(notice("item/started", **ids, item=item), ask)
+    await Observer(bus, origin=f"asks-{session}").observe(*as_sent(observed))
+    await daemon.transcripts.filler.fill("codex", session)
+    await until_read(
+        lambda: daemon.bus.ledger.journal.streams("synthesis-due"), lambda kept: not any(one.bytes for one in kept)
+    )
+    return "told" if told == [session] else f"{told or 'silent'}"
+
+
 DOORS: list[tuple[Door, dict[str, str]]] = [
     (upsert, {"user": "mine", "system": "mine", "deleted": "session_deleted", "unknown": "no_session"}),
     (show, {"user": "shown", "system": "shown", "deleted": "session_deleted", "unknown": "no_session"}),
     (info, {"user": "user", "system": "system", "deleted": "deleted", "unknown": "no_session"}),
     (listed, {"user": "yes yes yes", "system": "no yes no", "deleted": "no no yes", "unknown": "no no no"}),
     (signal_kept, {"user": "kept", "system": "dropped", "deleted": "dropped", "unknown": "kept"}),
+    (suggestion, {"user": "complete", "system": "no_session", "deleted": "session_deleted", "unknown": "no_session"}),
+    (suggest, {"user": "no_suggestion", "system": "no_session", "deleted": "session_deleted", "unknown": "no_session"}),
+    (queue_target, {"user": "complete", "system": "complete", "deleted": "none", "unknown": "none"}),
+    (synthesised, {"user": "told", "system": "silent", "deleted": "silent", "unknown": "told"}),
     (filled, {"user": "filled", "system": "no", "deleted": "no", "unknown": "filled"}),
 ]
 """What each door answers for each kind of session (docs/transcripts.md, "Whose sessions")."""
