@@ -76,7 +76,19 @@ _HOOK_SHARE = 0.8
 
 
 @dataclass(frozen=True, kw_only=True)
-class Core:
+class SessionWork:
+    """What works on sessions and with them: extensions and jobs, what they may do, and the transcripts."""
+
+    steering: AppServerSteering
+    actions: Actions
+    extensions: Extensions
+    queue: JobTable
+    transcripts: TranscriptParts
+    synthesis: Synthesizer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Core(SessionWork):
     """The parts of a broker that need no socket.
 
     `follower`, `retention` and `scrubber` are None where nothing durable is kept, `backups` also where none are wanted.
@@ -90,15 +102,9 @@ class Core:
     supervisor: Supervisor
     follower: StateFollowerTask | None
     observations: ObservationVerbs
-    steering: AppServerSteering
     consumers: Consumers
     inbox: Inbox
-    actions: Actions
-    extensions: Extensions
     runs: RunTable
-    queue: JobTable
-    transcripts: TranscriptParts
-    synthesis: Synthesizer
     snapshots: SnapshotVerbs
     retention: RetentionTask | None
     scrubber: Scrubber | None
@@ -139,19 +145,10 @@ def compose_core(
     inbox = Inbox(ledger.journal, lambda: time.time_ns() // 1_000_000)
     runs = compose_runs(settings, bus, inbox, tasks, partial(contexts_of_tries, supervisor.monitors))
     supervisor.after_pass = watch_contexts(runs).look
-    transcripts = compose_transcripts(settings, ledger, signals, registry, fanout)
-    answers = WorkerAnswers(transcripts.store, lambda: time.time_ns() // 1_000_000)
-    around = partial(AnsweringCommands, answers=answers)
-    queue = compose_queue(settings, bus, signals, tasks, transcripts.store, transcripts.suggestions, commands=around)
-    steering = AppServerSteering(time.monotonic)
-    actions = compose_actions(ledger.journal, transcripts, queue, tasks, control=steering)
-    reach = Reach(executor=actions, jobs=queue)
-    extensions = _compose_extensions(settings, bus, signals, reach, transcripts.store.marks, tasks)
-    # A worker acts by the extensions and the actions, which need the queue that the worker stands in.
-    answers.executor, answers.agents = actions, extensions
-    synthesis = Synthesizer(ledger.journal, transcripts.filler, transcripts.suggestions, bus.ids.make)
-    synthesis.sink = ExtensionSink(extensions, lambda: time.time_ns() // 1_000_000)
+    work = _compose_work(settings, bus, signals, registry, tasks)
+    intake = AppServerIntake(bus, supervisor, recorder)
     return Core(
+        **vars(work),
         settings=settings,
         halt=halt,
         tasks=tasks,
@@ -159,16 +156,10 @@ def compose_core(
         signals=signals,
         supervisor=supervisor,
         follower=follower,
-        observations=ObservationVerbs(signals, AppServerIntake(bus, supervisor, recorder), registry, transcripts.store),
-        steering=steering,
+        observations=ObservationVerbs(signals, intake, registry, work.transcripts.store),
         consumers=consumers,
         inbox=inbox,
-        actions=actions,
-        extensions=extensions,
         runs=runs,
-        queue=queue,
-        transcripts=transcripts,
-        synthesis=synthesis,
         snapshots=snapshots,
         retention=_compose_retention(settings, ledger, follower, snapshots, consumers),
         scrubber=compose_scrubber(settings, ledger),
@@ -177,6 +168,32 @@ def compose_core(
         corrector=corrector,
         gateway=GatewayCounters(),
         hooks=_compose_hooks(settings, bus, supervisor, corrector),
+    )
+
+
+def _compose_work(
+    settings: Settings, bus: EventBus, signals: SignalLog, registry: Registry, tasks: TaskGroup
+) -> SessionWork:
+    """Make what works on sessions and with them."""
+    transcripts = compose_transcripts(settings, bus.ledger, signals, registry, bus.fanout)
+    answers = WorkerAnswers(transcripts.store, lambda: time.time_ns() // 1_000_000)
+    around = partial(AnsweringCommands, answers=answers)
+    queue = compose_queue(settings, bus, signals, tasks, transcripts.store, transcripts.suggestions, commands=around)
+    steering = AppServerSteering(time.monotonic)
+    actions = compose_actions(bus.ledger.journal, transcripts, queue, tasks, control=steering)
+    reach = Reach(executor=actions, jobs=queue)
+    extensions = _compose_extensions(settings, bus, signals, reach, transcripts.store.marks, tasks)
+    # A worker acts by the extensions and the actions, which need the queue that the worker stands in.
+    answers.executor, answers.agents = actions, extensions
+    synthesis = Synthesizer(bus.ledger.journal, transcripts.filler, transcripts.suggestions, bus.ids.make)
+    synthesis.sink = ExtensionSink(extensions, lambda: time.time_ns() // 1_000_000)
+    return SessionWork(
+        steering=steering,
+        actions=actions,
+        extensions=extensions,
+        queue=queue,
+        transcripts=transcripts,
+        synthesis=synthesis,
     )
 
 
