@@ -112,9 +112,14 @@ async def transcript_box(*sessions: str, keeps: bool = True) -> AsyncGenerator[B
 
 async def until_read(read: Callable[[], Awaitable[T]], holds: Callable[[T], object]) -> T:
     """What is read once it is as it should be; transcripts are filled beside whoever asks."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not holds(found := await read()):  # noqa: ASYNC110  what is waited for raises no event
-            await asyncio.sleep(0.01)
+    found = await read()
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            while not holds(found):
+                await asyncio.sleep(0.01)
+                found = await read()
+    except TimeoutError:
+        raise AssertionError(f"still {found!r} after {PATIENCE_S:g} s") from None
     return found
 
 
