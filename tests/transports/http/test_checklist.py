@@ -160,7 +160,7 @@ async def test_a_write_that_a_form_could_send_is_refused() -> None:
     async with running_gateway() as (_, address), address.client() as client:
         for kind in ("application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/plain", ""):
             answer = await client.post("/api/tickets", content=b"{}", headers={"Content-Type": kind})
-            assert (answer.status_code, answer.json()["code"]) == (415, "unsupported_media_type")
+            assert (answer.status_code, answer.json().get("code")) == (415, "unsupported_media_type")
         packed = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
         assert (await client.post("/api/tickets", content=b"{}", headers=packed)).status_code == 415
         plain = {"Content-Type": "application/json; charset=utf-8"}

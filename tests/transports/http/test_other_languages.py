@@ -10,8 +10,8 @@ import pytest
 from anyio.abc import Process
 from anyio.streams.text import TextReceiveStream
 
-from support.patience import PATIENCE_S
 from support.paths import REPOSITORY
+from support.patience import PATIENCE_S
 from support.running import connected
 from support.transports.gateway import emit, running_gateway
 

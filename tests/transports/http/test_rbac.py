@@ -95,6 +95,16 @@ def test_a_token_is_read_before_its_role(headers: list[tuple[str, str]], expecte
     assert code(asked(JWT, *headers)) == expected
 
 
+def test_the_algorithm_is_the_one_of_the_settings_also_where_the_key_is_right() -> None:
+    # Long enough for each of them, so that it is the algorithm alone that is refused.
+    key = SECRET * 2
+    for chosen in ("HS256", "HS512"):
+        rbac = Rbac(mode="jwt", jwt_secret=key, jwt_algorithm=chosen)
+        for algorithm in ("HS256", "HS384", "HS512"):
+            is_let_in = isinstance(asked(rbac, bearer(CLAIMS, key, algorithm)), RoleActor)
+            assert is_let_in is (algorithm == chosen)
+
+
 def without(name: str) -> dict[str, Any]:
     return {key: value for key, value in CLAIMS.items() if key != name}
 
