@@ -4,7 +4,7 @@ import asyncio
 import json
 import shutil
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from subprocess import DEVNULL
 from typing import Any
@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 import anyio
 import pytest
 
+from support.broker_process import until
 from support.paths import REPOSITORY
 from support.patience import PATIENCE_S
 from support.transports.gateway import Address, running_gateway
@@ -28,14 +29,22 @@ class Site:
 
     def __init__(self) -> None:
         self.origin = ""
+        self.open = 0
         self.reports: list[dict[str, str]] = []
         self.came = anyio.Event()
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            head = await reader.readuntil(b"\r\n\r\n")
-        except asyncio.IncompleteReadError:
-            return  # a connection that a browser opens in case it needs one
+        self.open += 1
+        # A browser opens connections in case it needs them, and leaves them.
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            await self._serve(reader, writer)
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+        self.open -= 1
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
         length = [line.partition(b":")[2] for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")]
         body = await reader.readexactly(int(length[0])) if length else b""
         page = PAGE.read_bytes() if head.startswith(b"GET /?") else b""
@@ -45,7 +54,6 @@ class Site:
         kind = b"Content-Type: text/html\r\nConnection: close\r\n"
         writer.write(b"HTTP/1.1 200 OK\r\n%sContent-Length: %d\r\n\r\n%s" % (kind, len(page), page))
         await writer.drain()
-        writer.close()
 
 
 @asynccontextmanager
@@ -55,6 +63,7 @@ async def site() -> AsyncGenerator[Site]:
     async with server:
         found.origin = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         yield found
+    await until(lambda: not found.open)
 
 
 async def visit(found: Site, address: Address, directory: Path, only: str = "") -> dict[str, str]:

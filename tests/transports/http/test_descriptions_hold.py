@@ -17,7 +17,7 @@ from support.patience import PATIENCE_S
 from support.transports.gateway import Address, running_gateway
 
 BOUNDED = hypothesis.settings(
-    max_examples=effort(3, 400),
+    max_examples=effort(2, 400),
     deadline=None,
     database=None,
     phases=[Phase.explicit, Phase.generate],
