@@ -1,4 +1,4 @@
-"""What is left of idempotency keys whose receipts were pruned: enough to refuse them, in 60 bytes.
+"""What is left of idempotency keys whose receipts were pruned: enough to refuse them, in 50 bytes.
 
 See docs/contract.md 6.5.
 
