@@ -80,6 +80,10 @@ class SessionEndings:
                 _log.warning("transcripts.not_closed", detail=fault.detail)
                 await self._pause(_AGAIN_S)
                 continue
+            except Exception:  # noqa: BLE001  a defect of ours costs what is closed now, not everybody's broker
+                _log.exception("transcripts.not_closed")
+                await self._pause(_AGAIN_S)
+                continue
             await self._came.wait()
 
     async def close_ended(self) -> None:

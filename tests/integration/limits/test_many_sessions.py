@@ -30,6 +30,7 @@ BOUNDS = (
     ("lifebus_broker.state.session_table", "SEAL_AT"),
     ("lifebus_supervisor.supervision.monitor_table", "MAX_MONITORS"),
     ("lifebus_supervisor.supervision.apps", "MAX_APPS"),
+    ("lifebus_supervisor.transcripts.loaded", "MAX_LOADED"),
 )
 """The bounds of what is kept by session (docs/reliability.md, "What sessions cost")."""
 

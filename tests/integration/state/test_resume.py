@@ -75,9 +75,10 @@ async def open_all(bus: lifebus.Bus) -> None:
 
 
 def everything(settings: Settings) -> tuple[list[bytes], list[Any]]:
-    """Return every byte of the log and every note of the journal."""
+    """Return every byte of the log, and every note of the journal but up to where ends of sessions were looked at."""
     with SqliteLog(settings.ledger_path) as log:
-        return [encode_line(line) for line in log.lines(log.floor, log.head)], list(log.records(""))
+        notes = [one for one in log.records("") if one.stream != "transcript-ends"]
+        return [encode_line(line) for line in log.lines(log.floor, log.head)], notes
 
 
 async def booted(settings: Settings, which: str | None = None) -> dict[str, Any]:

@@ -57,6 +57,7 @@ class PlainConsumer:
         """
         with zmq.Context() as context, context.socket(zmq.DEALER) as socket:
             socket.setsockopt(zmq.LINGER, 0)
+            socket.setsockopt(zmq.RCVTIMEO, PATIENCE_MS)
             socket.connect(f"ipc://{runtime_dir / 'requests.ipc'}")
             self._asked.clear()
             self._feed(socket, receipts)
