@@ -65,7 +65,8 @@ async def stopped_and_gone_on(
         program.write_text(PHASE.replace("BYTES", str(made_bytes)))
         words = (sys.executable, "-I", "-S", str(program), kind)
         async with (
-            broker_process(home) as broker,
+            # A machine that is slow to read the artifact may take longer than a stop waits by default.
+            broker_process(home, LIFEBUS_LIMITS_SHUTDOWN_MS="60000") as broker,
             lifebus.connect(runtime_dir=broker.runtime_dir, timeout=PATIENCE_S) as bus,
         ):
             run = await bus.flows.submit(flow(project, step("a", command=words, artifacts=("made",))), run_id="run_1")
