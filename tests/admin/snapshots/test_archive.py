@@ -94,7 +94,7 @@ def test_an_archive_boots_with_an_empty_environment_elsewhere_as_somebody_else(a
         if other_user:
             os.chown(home, 65534, 65534)
         program = (
-            "import os, sys, encodings.unicode_escape;"
+            "import os, sys, encodings.unicode_escape, cyclopts.help;"
             "import lifebus.cli.admin.boot, lifebus.cli.admin.boot, lifebus_admin.snapshots.boot;"
             f"os.setuid({65534 if other_user else os.geteuid()});"  # who may not read this program may have read it
             "sys.exit(lifebus.cli.run(sys.argv[1:]))"
