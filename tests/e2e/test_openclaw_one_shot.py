@@ -9,7 +9,7 @@ async def test_a_prompt_ends_well_with_the_session_and_the_tokens_that_the_bus_h
 
 
 async def test_a_model_that_refuses_is_no_good_end_and_says_why() -> None:
-    await check_a_refusal(OPENCLAW)
+    await check_a_refusal(OPENCLAW, why="authentication failed")  # in its own words
 
 
 async def test_a_harness_of_an_aborted_run_is_ended_with_all_that_it_has_started() -> None:

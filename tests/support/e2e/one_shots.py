@@ -66,13 +66,13 @@ async def check_a_good_end(harness: HarnessProgram, *arguments: str) -> None:
         assert ran.prompt.report.calls in (None, 2)
 
 
-async def check_a_refusal(harness: HarnessProgram, *arguments: str) -> None:
+async def check_a_refusal(harness: HarnessProgram, *arguments: str, why: str = "told to fail") -> None:
     """The model refuses: however the harness ends, the step has not ended well, and says why."""
     async with harness_run(harness) as on:
         ran = await one_shot(on, prompt("Fail.", fail(401)), *arguments)
         outcome = ran.prompt.outcome
         assert ran.prompt.report.failed is True, ran
-        assert "told to fail" in outcome.detail
+        assert why in outcome.detail, outcome
         if outcome.kind is OutcomeKind.EXITED:
             assert outcome.code in ran.codes_named - {0}
         else:
