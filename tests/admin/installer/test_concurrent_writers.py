@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
@@ -13,6 +14,7 @@ from lifebus_admin.installer.transaction import TRIES
 from support.effort import effort
 from support.installer.boxes import EVENTS, Box, group, settings
 from support.installer.crashing_disk import WrittenDisk
+from support.patience import PATIENCE_S
 
 BEFORE = b'{"model": "x"}\n'
 
@@ -105,20 +107,21 @@ class Counter:
 
     def _count(self) -> None:
         other = self._path.with_name("theirs.tmp")
-        while not self._stop.is_set():
-            self._look()
+        while not self._stop.is_set() and self._look():
             text = self._path.read_text()
             other.write_text(text.replace(f'"count": {self.written}', f'"count": {self.written + 1}', 1))
             if self._path.read_text() == text:  # it looks before it writes, as we do; the gap is its own
                 other.rename(self._path)
                 self.written += 1
 
-    def _look(self) -> None:
-        """Expect the last change; one of the last moment is put back an instant later."""
-        for _ in range(1_000):
-            if self.value == self.written:
-                return
-        self.lost.append((self.value, self.written))
+    def _look(self) -> bool:
+        """Expect the last change; one of the last moment is put back, on a busy machine not at once."""
+        deadline = time.monotonic() + PATIENCE_S
+        while self.value != self.written:
+            if time.monotonic() > deadline:
+                self.lost.append((self.value, self.written))
+                return False
+        return True
 
 
 def test_in_many_races_no_change_of_the_other_is_lost(tmp_path: Path) -> None:
