@@ -3,15 +3,12 @@
 The oracle is a file that the steps themselves write: it knows nothing of records, states or receipts.
 """
 
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from support.crash import dying_life
 from support.effort import effort
-from support.fork_server import fork_server
-from support.patience import PATIENCE_S
 from support.running import short_directory
 
 STEPS = "abcde"
@@ -23,23 +20,8 @@ USED_UP = 30
 
 def live(home: Path, kill: str) -> tuple[int, list[str]]:
     """Live one life of the broker; return its exit code and what it said of the run."""
-    environment = {
-        "PATH": os.defpath,
-        "HOME": str(home),
-        "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
-        "LIFEBUS_RUNTIME_DIR": str(home / "run"),
-        "LIFEBUS_STATE_DIR": str(home / "state"),
-        "LIFEBUS_TELEMETRY_ENABLED": "false",
-        "LIFEBUS_TICKS_ENABLED": "false",
-        "FLOW_ROOT": str(home / "project"),
-        "FLOW_KILL": kill,
-    }
-    with (home / "log").open("ab") as log:
-        broker = fork_server().start(
-            "support.crash.flow_broker:main", [], environment=environment, stdout=subprocess.PIPE, stderr=log.fileno()
-        )
-    said, _ = broker.communicate(timeout=PATIENCE_S)
-    return broker.wait(PATIENCE_S), said.decode().split("\n")[-2].split() if b"\n" in said else []
+    code, said = dying_life.live(home, "support.crash.flow_broker:main", kill)
+    return code, said.split()
 
 
 def check_world(lines: list[str], lives: int) -> None:

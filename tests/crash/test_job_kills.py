@@ -3,17 +3,15 @@
 The oracle is a file that the programs themselves write: it knows nothing of records, states or events.
 """
 
-import os
-import subprocess
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from support.crash import dying_life
 from support.crash.job_broker import JOBS
 from support.effort import effort
-from support.fork_server import fork_server
-from support.patience import PATIENCE_S, TEST_S
+from support.patience import TEST_S
 from support.running import short_directory
 
 BOUNDARIES = [f"{when}:{number}" for number in (1, 5, 7, *range(9, effort(9, 17))) for when in ("before", "after")]
@@ -23,23 +21,7 @@ USED_UP = 40
 
 def live(home: Path, kill: str) -> tuple[int, str]:
     """Live one life of the broker; return its exit code and what it said of the jobs."""
-    environment = {
-        "PATH": os.defpath,
-        "HOME": str(home),
-        "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
-        "LIFEBUS_RUNTIME_DIR": str(home / "run"),
-        "LIFEBUS_STATE_DIR": str(home / "state"),
-        "LIFEBUS_TELEMETRY_ENABLED": "false",
-        "LIFEBUS_TICKS_ENABLED": "false",
-        "JOB_ROOT": str(home / "project"),
-        "JOB_KILL": kill,
-    }
-    with (home / "log").open("ab") as log:
-        broker = fork_server().start(
-            "support.crash.job_broker:main", [], environment=environment, stdout=subprocess.PIPE, stderr=log.fileno()
-        )
-    said, _ = broker.communicate(timeout=TEST_S)
-    return broker.wait(PATIENCE_S), said.decode().strip().rpartition("\n")[2]
+    return dying_life.live(home, "support.crash.job_broker:main", kill, TEST_S)
 
 
 def prepared(home: Path) -> Path:
