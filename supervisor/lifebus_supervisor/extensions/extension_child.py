@@ -65,16 +65,19 @@ class ChildSettings(Struct, frozen=True, kw_only=True):
 
 
 class _Pending:
-    """A call that is under way."""
+    """A call that is under way; `settled` is set once it has returned."""
 
     def __init__(self, use_tool: ToolUser) -> None:
-        self.returned: asyncio.Future[HandlerReturn] = asyncio.get_running_loop().create_future()
+        self.returned: HandlerReturn | None = None
+        # No future: a time limit over a wait for one cancels the future itself.
+        self.settled = anyio.Event()
         self.use_tool = use_tool
         self.uses = 0
 
     def settle(self, returned: HandlerReturn) -> None:
-        if not self.returned.done():
-            self.returned.set_result(returned)
+        if self.returned is None:
+            self.returned = returned
+            self.settled.set()
 
 
 class ExtensionChild:
@@ -152,7 +155,9 @@ class ExtensionChild:
         try:
             self._send(CallHandler(number, call.module_name, call.handler, Raw(call.event)))
             with anyio.move_on_after(call.timeout_ms / 1000):
-                return await pending.returned
+                await pending.settled.wait()
+            if pending.returned is not None:
+                return pending.returned
             return await self._overdue(number, pending, call)
         finally:
             del self._calls[number]
@@ -166,10 +171,12 @@ class ExtensionChild:
     async def _overdue(self, number: int, pending: _Pending, call: HandlerCall) -> HandlerReturn:
         """End a call whose time is over: its task is cancelled; where that does not help, the process goes."""
         self._send(CancelCall(number))
-        with anyio.move_on_after(GRACE_S) as grace:
-            await pending.returned
-        if grace.cancelled_caught:
+        with anyio.move_on_after(GRACE_S):
+            await pending.settled.wait()
+        if pending.returned is None:
             self.kill(f"a handler of `{call.module_name}` does not end")
+            # Else the next handler of the pass would be called in the process that ends.
+            await self.ended.wait()
         return _fault("handler_timeout", f"no result within {call.timeout_ms} ms")
 
     async def _follow(self, reader: asyncio.StreamReader, process: ChildProcess) -> None:
@@ -236,7 +243,7 @@ class ExtensionChild:
     async def _use(self, asked: UseTool) -> None:
         """Use a tool for a call, and tell the child what came of it."""
         pending = self._calls.get(asked.number)
-        if pending is None or pending.returned.done() or pending.uses >= _MAX_USES:
+        if pending is None or pending.returned is not None or pending.uses >= _MAX_USES:
             fault = ToolFault("tools_closed", "the handler has settled, or has used its tools too often")
             self._send(ToolAnswer(asked.number, asked.use, fault=fault))
             return
