@@ -210,10 +210,15 @@ def check(payload: Mapping[str, Any]) -> str | None:
 
 @asynccontextmanager
 async def queue_box(
-    journal: Journal, clock: list[int] | None = None, *, started: bool = True, **settings: Any
+    journal: Journal,
+    clock: list[int] | None = None,
+    *,
+    started: bool = True,
+    signals_journal: Journal | None = None,
+    **settings: Any,
 ) -> AsyncGenerator[QueueBox]:
     """Yield a queue over a journal; leaving it is the death of its broker: nothing is recorded any more."""
-    signals = await SignalLog.open(journal, epoch="e", keep_bytes=64 * 1_048_576)
+    signals = await SignalLog.open(signals_journal or journal, epoch="e", keep_bytes=64 * 1_048_576)
     async with anyio.create_task_group() as tasks:
         box = QueueBox(journal, signals, tasks, clock or [START_MS], QueueSettings(**settings))
         if started:

@@ -145,20 +145,8 @@ class SignalLog:
         await self._write([*records, NewRecord(_OBSERVED, encode_throughs({origin: through}))])
 
     def new_records(self, adapter_id: str, thread: str, signals: Sequence[tuple[str, bytes]]) -> list[NewRecord]:
-        """Return signals as records, each given as its name and its envelope as JSON.
-
-        For who changes something else in the same append: a change of state and its signal are durable together.
-        Whoever appends them calls `committed` with what came of it.
-        """
+        """Return signals as records, each given as its name and its envelope as JSON; `append_beside` appends them."""
         return [_new_record(adapter_id, thread, event_type, signal) for event_type, signal in signals]
-
-    def committed(self, records: Sequence[Record]) -> None:
-        """Publish those of the records that are signals: they are durable now.  Records of other streams are ignored.
-
-        Called on the event loop in the order of commits, from within the callback of `Journal.append`: a later call
-        could come behind a younger signal of the same thread.
-        """
-        self._publish([record for record in records if record.stream.startswith(_PREFIX)])
 
     def append_beside(
         self,
@@ -169,6 +157,7 @@ class SignalLog:
     ) -> Refusal | None:
         """Append records to a journal, and signals (`new_records`) with them; publish these after `done` was called.
 
+        A change of state and its signal are durable together.
         It is one append, unless signals are not kept and have a journal of their own: there they come after the records
         are durable, and are lost where no room is left in it.
         """
@@ -177,14 +166,14 @@ class SignalLog:
             if isinstance(result, Refusal):
                 _log.warning("signals.not_published", detail=result.detail)
             else:
-                self.committed(result)
+                self._publish(result)
 
         def committed(result: list[Record] | Refusal) -> None:
             done(result)
             if isinstance(result, Refusal):
                 return
             if journal is self._journal:
-                self.committed(result)
+                self._publish(result)
             elif signals and (refusal := self._journal.append(signals, publish)) is not None:
                 publish(refusal)
 
@@ -311,7 +300,7 @@ class SignalLog:
             if not written.done():
                 written.set_result(None)
             # Also when the caller was cancelled: what is durable is published.
-            self.committed(result)
+            self._publish(result)
 
         refusal = self._journal.append(records, done)
         if refusal is not None:
@@ -319,9 +308,15 @@ class SignalLog:
         await written
 
     def _publish(self, records: Sequence[Record]) -> None:
-        """Hand signals that are durable now to the listeners, grouped by thread."""
+        """Hand those of the records that are signals to the listeners, grouped by thread: they are durable now.
+
+        Called from within the callback of `Journal.append`, in the order of commits: a later call could come behind a
+        younger signal of the same thread.
+        """
         threads: dict[str, list[StoredSignal]] = {}
         for record in records:
+            if not record.stream.startswith(_PREFIX):
+                continue
             threads.setdefault(record.stream, []).append(_stored(record))
             self._newest[record.stream] = record.at_epoch_s
             self._unchecked += len(record.body)

@@ -93,7 +93,7 @@ class QueueEngine:
         job.is_writing = True
         new = [NewRecord(stream_of(job.job_id), encode_record(one)) for one in batch.records]
         told = self._signals.new_records(ADAPTER, thread_of(job.project_id), batch.events)
-        refusal = self._journal.append([*new, *told], partial(self._written, job, batch))
+        refusal = self._signals.append_beside(self._journal, new, told, partial(self._written, job, batch))
         if refusal is not None:
             self._failed(job, batch, error_of(refusal))
 
@@ -129,8 +129,6 @@ class QueueEngine:
         mine = [one for one in result if one.stream == stream_of(job.job_id)]
         job.records += len(mine)
         job.size += sum(len(one.body) for one in mine)
-        # First the events: whoever is answered may look at them.
-        self._signals.committed(result)
         self._begin(job, batch.records)
         self._settle(batch.inputs, None)
         job.notify()

@@ -231,11 +231,10 @@ async def test_signals_that_come_with_other_records_are_published_once_they_are_
         new = it.log.new_records("lifebus", "queue/p", [("one", b"{}"), ("two", b"{}")])
         other = NewRecord("job/1", b"state")
         committed: asyncio.Future[list[Record] | Refusal] = asyncio.get_running_loop().create_future()
-        assert journal.append([other, *new], committed.set_result) is None
+        assert it.log.append_beside(journal, [other], new, committed.set_result) is None
         assert it.published == []
         records = await committed
         assert not isinstance(records, Refusal)
-        it.log.committed(records)
         assert it.published == [("lifebus", "queue/p", [1, 2])]
         assert (it.log.take_changed(), it.log.stored) == ({("lifebus", "queue/p"): 2}, 2)
         kept = (await it.log.read("lifebus", "queue/p", 0, 10)).signals

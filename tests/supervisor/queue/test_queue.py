@@ -317,3 +317,19 @@ async def test_what_nobody_can_do_any_more_has_failed_after_a_restart_and_a_fini
             assert box.table.job("waits").error == "recovery_unknown_job_type:work"
             assert (box.state("done"), box.table.job("done").result) == ("completed", 1)
             assert (box.names("waits"), box.names("runs"), box.names("done")) == (["failed"], ["failed"], [])
+
+
+async def test_events_that_are_not_kept_are_told_and_lie_in_no_journal_of_the_ledger() -> None:
+    async with aclosing(await open_unkept()) as ledger, aclosing(await open_unkept()) as unkept:
+        async with queue_box(ledger.journal, signals_journal=unkept.journal) as box:
+            await box.add("a")
+            await box.begun("a")
+            await box.runner.tools["a"].progress({"stage": "half"})
+            await box.end("a", 1)
+            told = ["queued", "started", "progress", "completed"]
+            await until(lambda: box.names("a") == told)
+            assert await ledger.journal.streams("signal/") == []
+            (thread,) = await unkept.journal.streams("signal/")
+            assert (thread.stream.rpartition("lifebus/")[2], thread.head) == ("queue/p", len(told))
+        async with queue_box(ledger.journal, signals_journal=unkept.journal) as box:
+            assert box.table.job("a").result == 1
