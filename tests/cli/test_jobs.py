@@ -23,6 +23,7 @@ def test_a_job_is_listed_shown_retried_and_canceled(alone: Shell, tmp_path: Path
         assert bus.jobs.wait("report").state == "failed"
         listed = alone.call("jobs").out
         assert all(words in listed for words in ("report", "shop", "command", "failed", "1/1", "exit code 64"))
+        assert "\x1b[31mfailed\x1b[0m" in alone.call("jobs", "ls", FORCE_COLOR="1").out
         assert alone.call("jobs", "ls", "--state", "completed", "--json").json == []
 
         (tmp_path / "ready").touch()

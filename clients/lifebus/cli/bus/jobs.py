@@ -11,6 +11,8 @@ from lifebus.cli.terminal import clean, paint, put, put_json, put_table, say
 from lifebus_contract.jobs import JobState
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lifebus_contract.jobs import Job
     from lifebus_transports.messages.jobs import JobSummary
 
@@ -19,7 +21,7 @@ app = App(name="jobs")
 _Id = Annotated[str, Parameter(help="The id of the job.")]
 
 _LONGEST_WAIT_S = 30.0
-_COLORS = {
+_COLORS: "Mapping[str, str]" = {
     JobState.QUEUED: "dim",
     JobState.RUNNING: "cyan",
     JobState.COMPLETED: "green",
@@ -44,7 +46,8 @@ def list_jobs(
     if connection.json:
         put_json(found)
     elif found:
-        put_table(("job", "project", "type", "state", "attempts", "queued", "error"), [_row(job) for job in found])
+        titles = ("job", "project", "type", "state", "attempts", "queued", "error")
+        put_table(titles, [_row(job) for job in found], color_of=_COLORS)
     else:
         say("no jobs")
     return ExitCode.OK
@@ -131,7 +134,7 @@ def _row(job: "JobSummary") -> tuple[str, ...]:
         job.id,
         job.project_id,
         job.type,
-        paint(job.state.value, _COLORS[job.state]),
+        job.state.value,
         f"{job.attempts}/{job.max_attempts}",
         job.created_at,
         job.error or "",
