@@ -16,6 +16,7 @@ from lifebus_broker.ledger.records import error_of
 from lifebus_broker.ports import Journal, NewRecord, Record, Refusal
 from lifebus_broker.signals.log import SignalLog
 from lifebus_contract import InvalidRequest, LifebusError
+from lifebus_contract.fields import MAX_INTEGER
 from lifebus_contract.jobs import ADAPTER, JobState, RunningContext, thread_of
 from lifebus_supervisor.queue.active_job import ActiveJob, Event, JobInput, Make
 from lifebus_supervisor.queue.attempt import Attempt
@@ -39,8 +40,6 @@ CHECKPOINT_RECORDS: Final = 64
 
 AGAIN_S: Final = 1.0
 """After so many seconds what could not be written is tried again."""
-
-_EVERYTHING: Final = 2**53
 
 _log = structlog.get_logger("lifebus.queue")
 
@@ -168,16 +167,15 @@ class QueueEngine:
         if refusal is not None:
             done(refusal)
 
-    def forget(self, job_id: str, job_type: str, gone: Callable[[str], None]) -> None:
-        """Drop what is kept of a job that is over; `gone` is called with its id afterwards."""
-        self._tasks.start_soon(self._forget, job_id, job_type, gone)
+    def forget(self, job_id: str, job_type: str) -> None:
+        """Drop what is kept of a job that is over."""
+        self._tasks.start_soon(self._forget, job_id, job_type)
 
-    async def _forget(self, job_id: str, job_type: str, gone: Callable[[str], None]) -> None:
+    async def _forget(self, job_id: str, job_type: str) -> None:
         runner = self._runner_of(job_type)
         if runner is not None:
             await runner.forget(job_id)
-        await self.drop(job_id, _EVERYTHING)
-        gone(job_id)
+        await self.drop(job_id, MAX_INTEGER)
 
     async def drop(self, job_id: str, through: int) -> None:
         """Drop records of a job; where that fails they stay, and the next start passes over them."""

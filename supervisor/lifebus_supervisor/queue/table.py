@@ -38,10 +38,7 @@ JOB: Final = "job_"
 
 
 class JobTable:
-    """The jobs of a broker, by id.  `make_id` returns a new id with a prefix.
-
-    `forgetting` are the ids of jobs whose records are being dropped.
-    """
+    """The jobs of a broker, by id.  `make_id` returns a new id with a prefix."""
 
     def __init__(  # noqa: PLR0917  all that it acts on
         self,
@@ -58,7 +55,6 @@ class JobTable:
         self.turns = JobTurns(engine, self.indexes, aging, settings.concurrency)
         self.settler = settler
         self.journal, self._make_id = journal, make_id
-        self.forgetting: set[str] = set()
         self._definitions: dict[str, JobDefinition] = {}
         engine.on_change = self._changed
 
@@ -69,7 +65,7 @@ class JobTable:
 
         Raises:
             StateConflict: ``queue_off``; ``unknown_job_type``; ``job_exists``: the id is that of another job, or of one
-                that was forgotten.
+                that was forgotten or cannot be read.
             InvalidRequest: ``invalid_payload``, ``too_large``.
             BrokerBusy: ``queue_full``.
             LifebusError: it cannot be made durable now.
@@ -78,7 +74,7 @@ class JobTable:
         kind = self._require_type(new.type)
         checked_payload(kind, new.payload)
         if new.job_id is not None and new.job_id not in self.indexes.jobs:
-            await self._refuse_forgotten(new.job_id)
+            await self._refuse_used(new.job_id)
         definition = define(new, kind, self.settings, new.job_id or self._make_id(JOB))
         while True:
             known = self.indexes.jobs.get(definition.job_id) or self._duplicate(definition)
@@ -227,9 +223,7 @@ class JobTable:
         if job.is_writing or job.inputs:
             return  # somebody wants something of it; the next end of a job comes by here again
         definition = self._remove(job)
-        # Until its records are gone nobody else may have the id: they would go as well.
-        self.forgetting.add(job.job_id)
-        self.engine.forget(job.job_id, definition.type, self.forgetting.discard)
+        self.engine.forget(job.job_id, definition.type)
 
     def _require(self, job_id: str) -> ActiveJob:
         job = self.indexes.jobs.get(job_id)
@@ -255,21 +249,18 @@ class JobTable:
             text = f"{self.settings.max_per_project} jobs of the project wait or run; try again later"
             raise BrokerBusy(text, code="queue_full")
 
-    async def _refuse_forgotten(self, job_id: str) -> None:
-        if job_id in self.forgetting:
-            raise _forgotten(job_id)
-        for stream in await self.journal.streams(stream_of(job_id)):
-            if stream.stream == stream_of(job_id) and stream.head == stream.floor:
-                raise _forgotten(job_id)
+    async def _refuse_used(self, job_id: str) -> None:
+        """Refuse the id of a job that is in the journal alone: its records were dropped, will be, or are unreadable."""
+        page = await self.journal.read(stream_of(job_id), limit=1)
+        # What came meanwhile with the same id has its place by now.
+        if page.head and job_id not in self.indexes.jobs:
+            text = f"`{job_id}` is the id of a job that is forgotten or cannot be read; use a new id"
+            raise StateConflict(text, code="job_exists")
 
 
 def queueing_order(standing: JobStanding) -> tuple[int, str]:
     """Return the place of a job among all: when it was queued, and its id."""
     return standing.created_at_ms, standing.job_id
-
-
-def _forgotten(job_id: str) -> StateConflict:
-    return StateConflict(f"`{job_id}` was done and is forgotten; use a new id", code="job_exists")
 
 
 def _queued(definition: JobDefinition, new: NewJob, _: JobStanding | None, now_ms: int) -> Sequence[JobRecord]:

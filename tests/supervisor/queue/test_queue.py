@@ -6,11 +6,13 @@ import anyio
 import pytest
 
 from lifebus_broker.ledger.factory import open_unkept
+from lifebus_broker.ports import NewRecord
 from lifebus_contract import BrokerBusy, InvalidRequest, LifebusError, StateConflict
 from lifebus_contract.flows import RetryPause
 from lifebus_contract.jobs import Dedupe, JobPriority, NewJob
 from lifebus_supervisor.queue.rules.attempts import AttemptEnd
 from support.integration.following import until
+from support.patience import PATIENCE_S
 from support.queue_box import START_MS, fresh_box, queue_box
 
 
@@ -266,9 +268,22 @@ async def test_of_what_is_over_failed_jobs_are_kept_longest() -> None:
         with pytest.raises(StateConflict, match="forgotten"):
             await box.add("j1")
         box.runner.may_forget.set()
-        await until(lambda: not box.table.forgetting)
+        with anyio.fail_after(PATIENCE_S):
+            while (await box.table.journal.read("job/j1")).records:
+                pass
         with pytest.raises(StateConflict, match="forgotten"):
             await box.add("j1")
+
+
+async def test_the_id_of_a_job_that_cannot_be_read_is_not_given_again() -> None:
+    async with aclosing(await open_unkept()) as ledger:
+        written = anyio.Event()
+        assert ledger.journal.append([NewRecord("job/a", b"no record")], lambda _: written.set()) is None
+        await written.wait()
+        async with queue_box(ledger.journal) as box:
+            with pytest.raises(StateConflict, match="cannot be read"):
+                await box.add("a")
+            assert (await ledger.journal.read("job/a")).head == 1
 
 
 async def test_after_a_restart_what_is_over_stays_and_what_ran_is_asked_for_first() -> None:
