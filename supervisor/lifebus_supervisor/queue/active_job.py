@@ -7,7 +7,7 @@ import anyio
 
 from lifebus_contract import LifebusError
 from lifebus_supervisor.queue.attempt import Attempt
-from lifebus_supervisor.queue.records import JobRecord, JobStanding
+from lifebus_supervisor.queue.records import JobDefinition, JobRecord, JobStanding
 
 Make = Callable[[JobStanding | None, int], Sequence[JobRecord]]
 """Returns what is to be recorded, by the state at that time and the milliseconds since the epoch; nothing is fine.
@@ -43,8 +43,7 @@ class ActiveJob:
     way.  `changed` is set, and replaced, with each durable change.
     """
 
-    job_id: str
-    project_id: str
+    definition: JobDefinition
     number: int
     standing: JobStanding | None = None
     records: int = 0
@@ -54,6 +53,16 @@ class ActiveJob:
     is_starting: bool = False
     attempt: Attempt | None = None
     changed: anyio.Event = field(default_factory=anyio.Event)
+
+    @property
+    def job_id(self) -> str:
+        """Its id."""
+        return self.definition.job_id
+
+    @property
+    def project_id(self) -> str:
+        """Its project."""
+        return self.definition.project_id
 
     def notify(self) -> None:
         """Wake who waits for a change."""

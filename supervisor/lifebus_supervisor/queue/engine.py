@@ -22,6 +22,7 @@ from lifebus_supervisor.queue.active_job import ActiveJob, Event, JobInput, Make
 from lifebus_supervisor.queue.attempt import Attempt
 from lifebus_supervisor.queue.ports import JobRunner
 from lifebus_supervisor.queue.records import (
+    JobDefinition,
     JobPlaced,
     JobRecord,
     JobStanding,
@@ -158,7 +159,7 @@ class QueueEngine:
                 _log.warning("checkpoint_failed", job_id=job.job_id, code=result.code)
             else:
                 job.records, job.size = 1, len(result[0].body)
-                self._tasks.start_soon(self.drop, job.job_id, result[0].number - 1)
+                self._tasks.start_soon(self._drop, job.job_id, result[0].number - 1)
             self.advance(job)
 
         refusal = self._journal.append(
@@ -167,17 +168,17 @@ class QueueEngine:
         if refusal is not None:
             done(refusal)
 
-    def forget(self, job_id: str, job_type: str) -> None:
+    def forget(self, job: JobDefinition) -> None:
         """Drop what is kept of a job that is over."""
-        self._tasks.start_soon(self._forget, job_id, job_type)
+        self._tasks.start_soon(self._forget, job)
 
-    async def _forget(self, job_id: str, job_type: str) -> None:
-        runner = self._runner_of(job_type)
+    async def _forget(self, job: JobDefinition) -> None:
+        runner = self._runner_of(job.type)
         if runner is not None:
-            await runner.forget(job_id)
-        await self.drop(job_id, MAX_INTEGER)
+            await runner.forget(job.job_id)
+        await self._drop(job.job_id, MAX_INTEGER)
 
-    async def drop(self, job_id: str, through: int) -> None:
+    async def _drop(self, job_id: str, through: int) -> None:
         """Drop records of a job; where that fails they stay, and the next start passes over them."""
         try:
             await self._journal.drop(stream_of(job_id), through)

@@ -34,7 +34,7 @@ class JobIndexes:
 
     def add(self, definition: JobDefinition) -> ActiveJob:
         """Add a job that is to be queued, or was read."""
-        job = ActiveJob(definition.job_id, definition.project_id, next(self._numbers))
+        job = ActiveJob(definition, next(self._numbers))
         self.jobs[job.job_id] = job
         if (key := key_of(definition)) is not None:
             self._keys.setdefault(key, {})[job.job_id] = job
@@ -42,12 +42,12 @@ class JobIndexes:
         self.open_count += 1
         return job
 
-    def remove(self, job: ActiveJob, definition: JobDefinition) -> None:
+    def remove(self, job: ActiveJob) -> None:
         """Remove a job that was not queued after all, or is forgotten."""
         self.jobs.pop(job.job_id, None)
         self._close(job)
         self._reopen(job)
-        key = key_of(definition)
+        key = key_of(job.definition)
         if key is not None and (same := self._keys.get(key)) is not None:
             same.pop(job.job_id, None)
             if not same:

@@ -55,7 +55,6 @@ class JobTable:
         self.turns = JobTurns(engine, self.indexes, aging, settings.concurrency)
         self.settler = settler
         self.journal, self._make_id = journal, make_id
-        self._definitions: dict[str, JobDefinition] = {}
         engine.on_change = self._changed
 
     async def enqueue(self, new: NewJob) -> Enqueued:
@@ -161,7 +160,6 @@ class JobTable:
     def add(self, standing: JobStanding, records: int, size: int) -> ActiveJob:
         """Take a job that was read from the journal."""
         job = self.indexes.add(standing.definition)
-        self._definitions[job.job_id] = standing.definition
         job.standing, job.records, job.size = standing, records, size
         self.indexes.sort(job)
         self.turns.changed(job)
@@ -196,7 +194,6 @@ class JobTable:
 
     async def _add(self, definition: JobDefinition, new: NewJob) -> Enqueued:
         job = self.indexes.add(definition)
-        self._definitions[job.job_id] = definition
         await self.engine.record(job, partial(_queued, definition, new))
         return Enqueued(status=EnqueueStatus.ENQUEUED, job=job_of(job.require()))
 
@@ -213,17 +210,15 @@ class JobTable:
             self.after(job)
         self.turns.begin_next()
 
-    def _remove(self, job: ActiveJob) -> JobDefinition:
-        definition = self._definitions.pop(job.job_id)
+    def _remove(self, job: ActiveJob) -> None:
         self.turns.remove(job)
-        self.indexes.remove(job, definition)
-        return definition
+        self.indexes.remove(job)
 
     def _forget(self, job: ActiveJob) -> None:
         if job.is_writing or job.inputs:
             return  # somebody wants something of it; the next end of a job comes by here again
-        definition = self._remove(job)
-        self.engine.forget(job.job_id, definition.type)
+        self._remove(job)
+        self.engine.forget(job.definition)
 
     def _require(self, job_id: str) -> ActiveJob:
         job = self.indexes.jobs.get(job_id)
