@@ -85,7 +85,8 @@ def describe(fault: BaseException) -> str:
     while last is not None:
         where = f" ({PurePosixPath(last.tb_frame.f_code.co_filename).name}:{last.tb_lineno})"
         last = last.tb_next
-    return f"{type(fault).__name__}: {fault}"[:900] + where
+    # A text with a lone surrogate cannot be told to the broker.
+    return f"{type(fault).__name__}: {fault}"[:900].encode(errors="backslashreplace").decode() + where
 
 
 def _make_package(package: str, folder: str) -> None:

@@ -8,6 +8,7 @@ import pytest
 from lifebus_contract import LifebusError
 from lifebus_contract.extensions import LoadErrorCode
 from support.extensions.scene import HostBox, Kind, opened_host, source_of, write_extension
+from support.patience import PATIENCE_S
 
 
 class ExtensionHostSuite:
@@ -103,16 +104,24 @@ class ExtensionHostSuite:
             @on("e")
             async def well(event):
                 return "well"
+
+            @on("e")
+            async def garbled(event):
+                raise ValueError("\\udcff")
             """,
         )
         async with opened_host(self.kind) as box:
             await self.load(box, folder)
             faults = [(await box.call("m", number=number)).fault for number in range(4)]
+            garbled = (await box.call("m", number=5, timeout_ms=int(PATIENCE_S * 500))).fault
             assert (await box.call("m", number=4)).value == "well"
+            assert box.host.restarts == 0
         codes = [fault and fault.code for fault in faults]
         assert codes == ["handler_failed", "handler_failed", "result_unreadable", "result_too_large"]
         assert faults[0] is not None
         assert faults[0].text == "ValueError: no such thing (events.py:6)"
+        assert garbled is not None
+        assert (garbled.code, garbled.text) == ("handler_failed", "ValueError: \\udcff (events.py:26)")
 
     async def test_a_handler_whose_time_is_over_is_cancelled_and_told_apart(self, tmp_path: Path) -> None:
         folder = write_extension(
