@@ -96,6 +96,8 @@ def _read_into(files: dict[str, bytes], folder: Path, prefix: str, depth: int) -
         if entry.name.startswith(".") or entry.name in _SKIPPED:
             continue
         name = f"{prefix}{entry.name}"
+        if not _is_text(name):
+            raise UnsafeFolder(f"{folder}: the name {entry.name!a} is no text in UTF-8")
         if entry.is_symlink():
             raise UnsafeFolder(f"{entry.path}: it is a link; put the file itself there")
         if entry.is_dir(follow_symlinks=False):
@@ -104,6 +106,15 @@ def _read_into(files: dict[str, bytes], folder: Path, prefix: str, depth: int) -
             files[name] = _read_file(Path(entry.path), MAX_BYTES - sum(map(len, files.values())))
         if len(files) > MAX_FILES:
             raise UnsafeFolder(f"{folder}: more than {MAX_FILES} files")
+
+
+def _is_text(name: str) -> bool:
+    """Whether a name can be written down; what was no UTF-8 on the disk has surrogates here."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _read_file(path: Path, room: int) -> bytes:

@@ -134,7 +134,12 @@ async def load_set(rules: Rules, version: str, make_host: MakeHost, loaded_at: C
     """
     prepared, errors = await anyio.to_thread.run_sync(prepare, rules)
     copies = rules.copies / version
-    await anyio.to_thread.run_sync(_copy_all, prepared, copies)
+    try:
+        await anyio.to_thread.run_sync(_copy_all, prepared, copies)
+    except OSError as fault:
+        why = f"what is run of it cannot be written below {copies}: {fault.strerror}"
+        errors += [_left_out(one, LoadErrorCode.HOST_FAILED, why) for one in prepared]
+        prepared = []
     while prepared:
         host = make_host()
         modules = await host.load([_source(one, copies) for one in prepared])
@@ -197,18 +202,20 @@ def _failures(prepared: Sequence[Importable], modules: Sequence[LoadedModule], r
     failed: dict[str, LoadError] = {}
     guilty = [one.fault for one in modules if one.fault is not None and one.fault.code != LoadErrorCode.HOST_FAILED]
     for one, module in zip(prepared, modules, strict=True):
-        name, shown = one.candidate.module_name, one.manifest.name
+        name = one.candidate.module_name
         if module.fault is not None:
             # Where nobody is known to be guilty all have failed, or loading would be tried for ever.
             if module.fault.code != LoadErrorCode.HOST_FAILED or not guilty:
-                code = LoadErrorCode(module.fault.code)
-                failed[name] = LoadError(extension=shown, code=code, message=module.fault.text[:1_024])
+                failed[name] = _left_out(one, LoadErrorCode(module.fault.code), module.fault.text)
             continue
         trust = _trust_of(one, module, rules)
         if trust.status is TrustStatus.DENIED:
-            why = "; ".join(trust.errors)[:1_024]
-            failed[name] = LoadError(extension=shown, code=LoadErrorCode.TRUST_DENIED, message=why)
+            failed[name] = _left_out(one, LoadErrorCode.TRUST_DENIED, "; ".join(trust.errors))
     return failed
+
+
+def _left_out(one: Importable, code: LoadErrorCode, why: str) -> LoadError:
+    return LoadError(extension=one.manifest.name, code=code, message=why[:1_024])
 
 
 def _trust_of(one: Importable, module: LoadedModule, rules: Rules) -> TrustEvaluation:

@@ -1,5 +1,6 @@
 """Extensions of a running broker: told what is durable, loaded as a whole or not at all, trusted by their contents."""
 
+import errno
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +23,7 @@ from lifebus_contract.extensions import (
     TrustMode,
 )
 from lifebus_supervisor.daemon.composition import Daemon
+from lifebus_supervisor.extensions import loading
 from lifebus_supervisor.extensions.passes import Reach
 from lifebus_supervisor.extensions.settings import ExtensionSettings
 from support.broker_process import until
@@ -306,6 +308,41 @@ async def test_what_others_may_write_or_a_link_leads_to_is_not_loaded(tmp_path: 
         assert await loaded(daemon) == ()
         found = {one.extension: one.code for one in daemon.extensions.current.errors}
         assert found == dict.fromkeys(("writable", "open_folder", "linked", "large"), LoadErrorCode.UNSAFE_PATH)
+
+
+async def test_a_name_that_is_no_text_leaves_its_extension_out_and_nothing_else(tmp_path: Path) -> None:
+    write_extension(tmp_path, "good", LISTENER)
+    file_named = write_extension(tmp_path, "file_named", LISTENER)
+    (file_named / os.fsdecode(b"\xff")).write_text("")
+    write_extension(tmp_path, "renamed", LISTENER).rename(tmp_path / os.fsdecode(b"\xff"))
+    async with running_bus(extensions=settings(tmp_path)) as daemon, connected(daemon) as bus:
+        assert [one.module_name for one in await loaded(daemon)] == ["good"]
+        listed = await bus.extensions.list()
+        assert {one.extension: one.code for one in listed.errors} == dict.fromkeys(
+            ("file_named", "\\udcff"), LoadErrorCode.UNSAFE_PATH
+        )
+        with pytest.raises(InvalidRequest, match="no text"):
+            await bus.extensions.trust("file_named")
+        assert [one.action for one in await bus.extensions.audit()] == ["start"]
+
+
+async def test_a_full_disk_leaves_extensions_out_and_the_broker_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_extension(tmp_path, "good", LISTENER)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(loading, "copy_contents", full)
+    async with running_bus(extensions=settings(tmp_path)) as daemon, connected(daemon) as bus:
+        assert await loaded(daemon) == ()
+        (error,) = (await bus.extensions.list()).errors
+        assert (error.extension, error.code) == ("good", LoadErrorCode.HOST_FAILED)
+        assert "No space left on device" in error.message
+        assert (await bus.extensions.reload()).code == "reload_failed"
+        monkeypatch.undo()
+        assert (await bus.extensions.reload()).loaded_count == 1
 
 
 async def test_without_a_root_nothing_runs(tmp_path: Path) -> None:

@@ -131,4 +131,6 @@ def _is_name(name: str) -> bool:
 
 
 def _error(one: Candidate, code: LoadErrorCode, why: str) -> LoadError:
-    return LoadError(extension=one.module_name[:128], code=code, message=f"{one.path[:512]}: {why}")
+    # A name that was no UTF-8 on the disk cannot be written down as it is.
+    name, path = (text.encode(errors="backslashreplace").decode() for text in (one.module_name, one.path))
+    return LoadError(extension=name[:128], code=code, message=f"{path[:512]}: {why}")
