@@ -19,18 +19,15 @@ _FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
 
 
 class _Harness:
-    """The harness's process, once it is there."""
+    """The harness's process.  From `start` on signals wait until `wait` takes them.
+
+    With a handler one could be lost: it may come when Python has looked for signals and has not called the system yet.
+    """
 
     def __init__(self) -> None:
-        self.pid = 0
-
-    def pass_on(self, number: int, _frame: object) -> None:
-        """Signal handler: send to the harness what came to the wrapper."""
-        if self.pid and not (number in _FROM_TERMINAL and _in_foreground()):
-            try:
-                os.kill(self.pid, number)
-            except ProcessLookupError:  # it has just ended
-                return
+        self._pid = 0
+        self._awaited = [one for one in (*_PASSED_ON, *_FROM_TERMINAL) if signal.getsignal(one) is not signal.SIG_IGN]
+        self._awaited.append(signal.SIGCHLD)
 
     def start(self, program: str, arguments: list[str]) -> None:
         """Start it with the signals as we were given them: some Python ignores, and that would be inherited.
@@ -40,34 +37,43 @@ class _Harness:
         Raises:
             OSError: there is no such program, or it cannot be started.
         """
-        numbers = [one for one in (*_PASSED_ON, *_FROM_TERMINAL) if signal.getsignal(one) is not signal.SIG_IGN]
-        before = signal.pthread_sigmask(
-            signal.SIG_BLOCK, numbers
-        )  # one that comes before `pid` is known must wait for it
-        try:
-            for number in numbers:
-                signal.signal(number, self.pass_on)
-            ignored = (signal.SIGPIPE, signal.SIGXFSZ)
-            self.pid = os.posix_spawnp(program, [program, *arguments], os.environ, setsigmask=before, setsigdef=ignored)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.signal(signal.SIGCHLD, _do_nothing)  # without a handler it may be discarded, though it is blocked
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, self._awaited)
+        ignored = (signal.SIGPIPE, signal.SIGXFSZ)
+        self._pid = os.posix_spawnp(program, [program, *arguments], os.environ, setsigmask=before, setsigdef=ignored)
 
     def wait(self) -> int:
-        """Return the exit code, negative for a signal; stop when it stops, as a shell expects of its job."""
-        changes = os.WUNTRACED | os.WCONTINUED
+        """Pass signals on until it has ended; return the exit code, negative for a signal."""
         while True:
-            _, status = os.waitpid(self.pid, changes)
-            # Only in the foreground: a shell waits there for its job, and would never show its prompt again.
-            if os.WIFSTOPPED(status) and _in_foreground():
-                # It may have gone on or ended meanwhile; stopping ourselves then would hold the shell up for nothing.
-                pid, after = os.waitpid(self.pid, changes | os.WNOHANG)
-                if pid == 0:
-                    os.kill(os.getpid(), signal.SIGSTOP)
-                    os.kill(self.pid, signal.SIGCONT)
-                    continue
-                status = after
-            if os.WIFEXITED(status) or os.WIFSIGNALED(status):
+            number = signal.sigwait(self._awaited)
+            if number == signal.SIGCHLD:
+                code = self._look()
+                if code is not None:
+                    return code
+            elif not (number in _FROM_TERMINAL and _in_foreground()):
+                os.kill(self._pid, number)  # there also when it has just ended: nobody has waited for it yet
+
+    def _look(self) -> "int | None":
+        """Return the exit code where it has ended; stop when it has stopped, as a shell expects of its job."""
+        pid, status = self._changed()
+        while pid:
+            if not os.WIFSTOPPED(status) and not os.WIFCONTINUED(status):
                 return os.waitstatus_to_exitcode(status)
+            # It may have gone on or ended meanwhile; stopping ourselves then would hold the shell up for nothing.
+            pid, after = self._changed()
+            # Only in the foreground: a shell waits there for its job, and would never show its prompt again.
+            if not pid and os.WIFSTOPPED(status) and _in_foreground():
+                os.kill(os.getpid(), signal.SIGSTOP)
+                os.kill(self._pid, signal.SIGCONT)
+            status = after
+        return None
+
+    def _changed(self) -> tuple[int, int]:
+        return os.waitpid(self._pid, os.WUNTRACED | os.WCONTINUED | os.WNOHANG)
+
+
+def _do_nothing(_number: int, _frame: object) -> None:
+    """Signal handler: that there is one is what has the system keep a signal."""
 
 
 def _in_foreground() -> bool:
@@ -88,7 +94,8 @@ def _report(launcher: str, adapter: str, hook: str, members: str) -> None:
         (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
     ]
     try:
-        pid = os.posix_spawn(launcher, [launcher, adapter, hook], os.environ, file_actions=streams)
+        # None of the signals blocked that wait for us: this one may be ended by them.
+        pid = os.posix_spawn(launcher, [launcher, adapter, hook], os.environ, file_actions=streams, setsigmask=())
         os.write(theirs, payload.encode())  # far below what a pipe holds
     finally:
         os.close(ours)
@@ -123,6 +130,7 @@ def main(arguments: list[str]) -> int:
     # By the same signal: the shell reports how the harness died, and SIGKILL cannot be given a handler.
     if -code != signal.SIGKILL:
         signal.signal(-code, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (-code,))
     os.kill(os.getpid(), -code)
     return 128 - code
 

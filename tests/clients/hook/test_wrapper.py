@@ -136,6 +136,22 @@ def test_a_signal_to_the_wrapper_reaches_the_harness(place: Place, number: signa
     assert (process.returncode, out) == (7, b"got\n")
 
 
+def test_a_signal_waits_until_the_wrapper_takes_it_and_for_nobody_else(place: Place) -> None:
+    """A handler would lose the one that comes between Python's look for signals and the system call that waits."""
+    if not Path("/proc/self/status").exists():
+        pytest.skip("only Linux shows which signals a process handles and blocks")
+    launched = place.base / "launched"
+    place.program("grep SigCgt /proc/$PPID/status | cut -f 2", "grep SigBlk /proc/$$/status | cut -f 2")
+    (place.data / "lifebus-hook").write_text(f"#!/bin/sh\ngrep SigBlk /proc/$$/status | cut -f 2 >>{launched}\n")
+    with place.start() as process:
+        out, _ = process.communicate(timeout=PATIENCE_S)
+    handled, blocked = (int(mask, 16) for mask in out.split())
+    passed_on = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+    assert [number for number in passed_on if handled >> number - 1 & 1] == []
+    assert blocked == 0
+    assert [int(mask, 16) for mask in launched.read_text().split()] == [0, 0]
+
+
 @pytest.mark.parametrize("name", ["HUP", "INT"])
 def test_a_signal_that_is_ignored_as_under_nohup_stays_so_for_the_harness(place: Place, name: str) -> None:
     place.program(f"kill -{name} $PPID", "echo ready", f"kill -{name} $$", "exit 7")
