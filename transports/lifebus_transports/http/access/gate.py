@@ -40,7 +40,7 @@ _WRITES: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
 class Identity(Struct, frozen=True, kw_only=True):
-    """What the gate compares with; `rbac` is asked at each request, because secrets may be changed."""
+    """What the gate compares with; `rbac` is asked at each request for a role, because secrets may be changed."""
 
     token: str
     allowed: Allowed
@@ -134,9 +134,9 @@ class GatewayGate:
         return found or _check_body(scope, headers)
 
     def _identify(self, scope: Scope, headers: Headers, query: str) -> AccessRefusal | None:
-        rbac = self._identity.rbac()
         required = self._required(scope)
         if required is not None:
+            rbac = self._identity.rbac()
             found = decide(rbac, headers, required, is_loopback=self._identity.is_loopback, now=time.time())
             if not isinstance(found, RoleActor):
                 return self._slowed(found) if found.status == 401 else found  # noqa: PLR2004
