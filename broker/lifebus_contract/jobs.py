@@ -26,7 +26,10 @@ MAX_TARGETS: Final = 8
 MAX_INTENTS: Final = 32
 """Most action requests that one worker may answer with."""
 
-ProjectId = Annotated[str, Meta(min_length=1, max_length=200)]
+MAX_PROJECT: Final = 200
+"""Most characters of a project's id."""
+
+ProjectId = Annotated[str, Meta(min_length=1, max_length=MAX_PROJECT)]
 """A project, or ``session:ID`` for a session without one; it is a part of a thread's name, which is bounded."""
 
 JobId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:-]*$(?!\n)", max_length=128)]
@@ -332,6 +335,11 @@ class CommandPayload(CamelDocument, frozen=True, kw_only=True, omit_defaults=Tru
     cpu_s: Annotated[int, Meta(ge=1)] | None = None
     worker: CommandWorker | None = None
     completion_signal: CompletionSignal | None = None
+
+
+def project_of(session_id: str, project_id: str | None = None) -> str:
+    """Return the project of a session; one without a project is a project of its own."""
+    return project_id or f"session:{session_id}"[:MAX_PROJECT]
 
 
 def thread_of(project_id: str) -> str:

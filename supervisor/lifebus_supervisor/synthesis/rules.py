@@ -19,7 +19,7 @@ from lifebus_contract.extensions import (
     TurnCompleted,
     TurnCompletedContext,
 )
-from lifebus_contract.jobs import EnqueueStatus
+from lifebus_contract.jobs import EnqueueStatus, project_of
 from lifebus_contract.transcripts import EntryStatus, TranscriptEntry
 from lifebus_supervisor.extensions.rules.plain_json import as_list, as_object
 from lifebus_supervisor.transcripts.records import StoredEntry
@@ -80,11 +80,6 @@ def due_events(session_id: str, signals: Iterable[bytes]) -> list[DueEvent]:
         elif body.method == "turn/completed" and body.request_id is None:
             found.append(DueEvent(kind="turn", session_id=session_id, turn_id=body.turn, project_id=project))
     return found
-
-
-def project_of(session_id: str, project_id: str | None) -> str:
-    """Return the project of a session; one without a project is a project of its own."""
-    return project_id or f"session:{session_id}"[:200]
 
 
 def approval_event(entries: Sequence[StoredEntry], due: DueEvent, *, again: bool) -> FileChangeApprovalRequested | None:

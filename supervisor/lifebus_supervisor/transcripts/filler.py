@@ -13,12 +13,13 @@ import structlog
 from lifebus_broker.ports import NewRecord
 from lifebus_broker.signals.log import SignalLog, SignalSlice, StoredSignal
 from lifebus_contract import LifebusError
+from lifebus_contract.jobs import ADAPTER
 from lifebus_supervisor.transcripts.records import FilledThrough, StoredEntry
 from lifebus_supervisor.transcripts.rules.filling import filled
 from lifebus_supervisor.transcripts.rules.merging import entry_size
 from lifebus_supervisor.transcripts.session_marks import SessionKind
 from lifebus_supervisor.transcripts.state import TranscriptState
-from lifebus_supervisor.transcripts.store import ADAPTER, TranscriptChanges, TranscriptStore
+from lifebus_supervisor.transcripts.store import TranscriptChanges, TranscriptStore
 
 ROUND_S: Final = 0.1
 """Seconds between two rounds: text that comes in pieces is one change of its entry in each."""

@@ -14,7 +14,7 @@ from msgspec import Struct
 from lifebus_broker.ledger.records import error_of
 from lifebus_broker.ports import Journal, NewRecord, Record, Refusal
 from lifebus_broker.signals.log import SignalLog
-from lifebus_contract.jobs import Suggestion
+from lifebus_contract.jobs import ADAPTER, Suggestion
 from lifebus_contract.transcripts import (
     TRANSCRIPT_THREAD,
     TRANSCRIPT_UPDATED,
@@ -45,9 +45,6 @@ from lifebus_supervisor.transcripts.records import (
 from lifebus_supervisor.transcripts.rules.merging import check_size, entry_size, merged
 from lifebus_supervisor.transcripts.session_marks import SessionKind, SessionMarks
 from lifebus_supervisor.transcripts.state import TranscriptState
-
-ADAPTER: Final = "lifebus"
-"""The adapter whose signals the events of transcripts are."""
 
 _APPEND_BYTES: Final = 4 * 1_048_576
 _SLACK_BYTES: Final = 262_144

@@ -9,10 +9,10 @@ from lifebus_contract.jobs import (
     SuggestedRequestPayload,
     Suggestion,
     SuggestionStatus,
+    project_of,
     thread_of,
 )
 from lifebus_contract.transcripts import no_session, no_suggested_request
-from lifebus_supervisor.synthesis.rules import project_of
 from lifebus_supervisor.transcripts.rules.filling import read_signal
 from lifebus_supervisor.transcripts.rules.suggesting import suggested
 from lifebus_supervisor.transcripts.session_marks import SessionKind

@@ -14,7 +14,7 @@ from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
 import lifebus
-from lifebus_contract.jobs import NewJob
+from lifebus_contract.jobs import NewJob, SuggestionStatus
 from lifebus_contract.transcripts import EntryRole, EntryStatus, TranscriptEntry
 from lifebus_supervisor.configuration.settings import RetentionSettings
 from lifebus_transports.http.following import pages
@@ -180,6 +180,17 @@ async def test_a_session_is_followed_with_its_transcript_and_its_jobs() -> None:
             assert (await anext(events))["payload"]["resume"] == "complete"
             rest = [await anext(events) for _ in range(4)]
         assert sorted(one["type"] for one in rest) == sorted(one["type"] for one in (deltas[1], *jobs))
+
+
+async def test_a_session_whose_id_is_as_long_as_can_be_is_followed_under_the_project_it_has() -> None:
+    thread = "t" * 200
+    async with running_gateway() as (daemon, address), address.socket(f"?threadId={thread}") as socket:
+        await next_frame(socket)
+        await daemon.signals.record("o", 1, "codex", [signal(thread)])
+        assert (await next_frame(socket))["topic"] == f"signals/codex/{thread}"
+        await daemon.transcripts.suggestions.upsert(thread, "k", SuggestionStatus.STREAMING)
+        told = await next_frame(socket)
+        assert (told["type"], told["threadId"]) == ("suggested_request_updated", thread)
 
 
 async def test_a_client_of_a_socket_may_change_what_it_follows() -> None:

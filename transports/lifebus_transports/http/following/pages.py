@@ -8,8 +8,9 @@ from anyio.abc import TaskGroup
 from msgspec import Struct
 
 from lifebus_contract import BrokerBusy, LifebusError
+from lifebus_contract.jobs import ADAPTER
 from lifebus_transports.http.following.frames import PreparedRecord, own_item, receipt_item, signal_item
-from lifebus_transports.http.following.topics import OWN_ADAPTER, Topic
+from lifebus_transports.http.following.topics import Topic
 from lifebus_transports.http.ports import Calls, GatewayPeer
 from lifebus_transports.messages.reads import Backfill, BackfillPage
 from lifebus_transports.messages.signals import SignalBackfill, SignalPage
@@ -140,7 +141,7 @@ def _receipts(topic: Topic, page: BackfillPage) -> PreparedPage:
 
 def _signals(topic: Topic, page: SignalPage) -> PreparedPage:
     items = (
-        own_item(topic.name, row) if topic.adapter == OWN_ADAPTER else signal_item(topic.name, topic.thread, row)
+        own_item(topic.name, row) if topic.adapter == ADAPTER else signal_item(topic.name, topic.thread, row)
         for row in page.rows
     )
     return PreparedPage(

@@ -5,9 +5,8 @@ from typing import Final
 from msgspec import Struct
 
 from lifebus_contract import LifecycleEvent, ReceiptStatus
-
-OWN_ADAPTER: Final = "lifebus"
-"""The adapter that the events of queue and transcripts are filed under."""
+from lifebus_contract.jobs import ADAPTER, project_of, thread_of
+from lifebus_contract.transcripts import TRANSCRIPT_THREAD
 
 SESSION_ADAPTER: Final = "codex"
 """The adapter whose threads `threadId` names."""
@@ -55,7 +54,7 @@ def parse_topic(name: str, filters: Filters) -> Topic:
         case "receipts" if not rest:
             return Topic(name, filters=filters)
         case "queue" | "transcript" if rest:
-            return Topic(name, OWN_ADAPTER, name)
+            return Topic(name, ADAPTER, name)
         case "signals":
             adapter, slash, thread = rest.partition("/")
             if adapter and slash:
@@ -77,8 +76,8 @@ def topics_of(names: tuple[str, ...], thread_id: str | None, filters: Filters) -
     if thread_id:
         wanted += [
             f"signals/{SESSION_ADAPTER}/{thread_id}",
-            f"transcript/{thread_id}",
-            f"queue/session:{thread_id}",
+            TRANSCRIPT_THREAD + thread_id,
+            thread_of(project_of(thread_id)),
         ]
     if len(set(wanted)) < len(wanted) or len(wanted) > MAX_TOPICS:
         raise ValueError(f"topics are named once, and {MAX_TOPICS} at most")
