@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from lifebus_broker.consumers.consumer import Consumer
 from lifebus_broker.consumers.filters import describe_filter
 from lifebus_broker.consumers.journal import dead_letter_stream, record_stream
+from lifebus_broker.ledger.records import pages_of
 from lifebus_broker.ports import Ledger, Query, Record, StoredReceipt
 from lifebus_broker.state.consumer_state import ConsumerState, reduce_consumer
 from lifebus_contract import BrokerBusy, InternalError, InvalidRequest, StateConflict
@@ -172,13 +173,7 @@ class ConsumerTable:
         return Consumer(name, state, ledger=self._ledger, tasks=self._tasks, now=self._now, records=records)
 
     async def _records(self, stream: str) -> list[Record]:
-        records: list[Record] = []
-        complete, after = False, 0
-        while not complete:
-            page = await self._ledger.journal.read(stream, after)
-            records += page.records
-            complete, after = page.complete, page.records[-1].number if page.records else page.head
-        return records
+        return [record async for page in pages_of(self._ledger.journal, stream) for record in page.records]
 
 
 def _under_its_filter(name: str, own: ConsumerSettings, given: ConsumerSettings) -> ConsumerSettings:

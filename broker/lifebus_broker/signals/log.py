@@ -4,7 +4,6 @@ A signal is no receipt: it is large, it repeats the harness's own output, and it
 journal beside the receipts, within the bound that the settings give.
 """
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol, Self
 from urllib.parse import quote, unquote
@@ -14,7 +13,7 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from lifebus_broker.ledger.records import error_of
+from lifebus_broker.ledger.records import append_records
 from lifebus_broker.ports import Journal, NewRecord, Record, RecordStream, Refusal
 from lifebus_broker.signals.quota import to_drop
 from lifebus_broker.state.observers import Origins, encode_throughs
@@ -287,25 +286,13 @@ class SignalLog:
         self.dropped += max(0, await self._journal.drop(stream, through) - floor)
 
     async def _write(self, records: Sequence[NewRecord]) -> None:
-        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def done(result: list[Record] | Refusal) -> None:
-            if isinstance(result, Refusal):
-                if not written.done():  # done already where the caller was cancelled
-                    written.set_exception(error_of(result))
-                return
-            for record in result:
+        def on_commit(written: list[Record]) -> None:
+            for record in written:
                 if record.stream == _OBSERVED:
                     self._observe(record)
-            if not written.done():
-                written.set_result(None)
-            # Also when the caller was cancelled: what is durable is published.
-            self._publish(result)
+            self._publish(written)
 
-        refusal = self._journal.append(records, done)
-        if refusal is not None:
-            raise error_of(refusal)
-        await written
+        await append_records(self._journal, records, on_commit)
 
     def _publish(self, records: Sequence[Record]) -> None:
         """Hand those of the records that are signals to the listeners, grouped by thread: they are durable now.

@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 import structlog
 
-from lifebus_broker.ledger.records import append_records
+from lifebus_broker.ledger.records import append_records, find_stream
 from lifebus_broker.ports import Journal, NewRecord
 from lifebus_contract import InternalError
 from lifebus_contract.extensions import ActionOutcome
@@ -134,11 +134,12 @@ class ActionKeys:
             self._is_forgetting = False
 
     async def _forget(self, in_use: Callable[[str], bool]) -> None:
-        tips = [one for one in await self._journal.streams(ORDER) if one.stream == ORDER]
-        excess = tips[0].head - tips[0].floor - self._keep if tips else 0
-        dropped = 0
+        order = await find_stream(self._journal, ORDER)
+        if order is None:
+            return
+        excess, dropped = order.head - order.floor - self._keep, 0
         while excess > 0:
-            page = await self._journal.read(ORDER, tips[0].floor + dropped, min(excess, _PAGE))
+            page = await self._journal.read(ORDER, order.floor + dropped, min(excess, _PAGE))
             digests = [one.body.hex() for one in page.records]
             if not digests or any(map(in_use, digests)):
                 return

@@ -7,7 +7,7 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from lifebus_broker.ledger.records import append_records
+from lifebus_broker.ledger.records import append_records, pages_of
 from lifebus_broker.ports import Journal, NewRecord
 from lifebus_contract import InternalError, LifebusError
 from lifebus_contract.extensions import AuditRecord
@@ -46,13 +46,9 @@ class TrustStore:
         Raises:
             LifebusError: the journal cannot be read, or holds what this program does not know.
         """
-        after, complete = 0, False
-        while not complete:
-            page = await self._journal.read(TRUST_STREAM, after)
+        async for page in pages_of(self._journal, TRUST_STREAM):
             for record in page.records:
                 self._take(_decode(record.body, TrustRecord))
-                after = record.number
-            complete = page.complete
 
     @property
     def hashes(self) -> Mapping[str, str]:

@@ -10,6 +10,7 @@ import msgspec
 import structlog
 from anyio.abc import TaskGroup
 
+from lifebus_broker.ledger.records import pages_of
 from lifebus_broker.ports import Journal
 from lifebus_contract import LifebusError
 from lifebus_contract.jobs import JobState
@@ -64,12 +65,9 @@ def go_on(table: JobTable, tasks: TaskGroup) -> None:
 
 async def _read(journal: Journal, stream: str) -> JobStanding | None:
     standing: JobStanding | None = None
-    complete, after = False, 0
-    while not complete:
-        page = await journal.read(stream, after)
+    async for page in pages_of(journal, stream):
         for record in page.records:
             standing = apply(standing, decode_record(record.body))
-        complete, after = page.complete, page.records[-1].number if page.records else page.head
     return standing
 
 

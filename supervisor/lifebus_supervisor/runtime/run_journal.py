@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from lifebus_broker.ledger.records import pages_of
 from lifebus_broker.ports import Journal, NewRecord, Record, Refusal
 from lifebus_supervisor.runtime.run_records import STREAM, RunRecord, decode_record, encode_record, run_stream
 
@@ -35,13 +36,8 @@ class RunJournal:
             LifebusError: the journal cannot be read.
             msgspec.DecodeError: a record is none that this program knows.
         """
-        records: list[RunRecord] = []
-        complete = False
-        while not complete:
-            page = await self._journal.read(run_stream(run_id), after)
-            records += [decode_record(one.body) for one in page.records]
-            complete, after = page.complete, page.records[-1].number if page.records else page.head
-        return records
+        pages = pages_of(self._journal, run_stream(run_id), after)
+        return [decode_record(one.body) async for page in pages for one in page.records]
 
     async def forget(self, run_id: str, through: int) -> None:
         """Drop the records of a run that is over.

@@ -11,6 +11,7 @@ import anyio
 import msgspec
 import structlog
 
+from lifebus_broker.ledger.records import find_stream
 from lifebus_broker.ports import Journal, NewRecord
 from lifebus_broker.signals.log import StoredSignal
 from lifebus_contract import LifebusError
@@ -68,8 +69,8 @@ class Synthesizer:
 
     async def run(self) -> None:
         """Dispatch what is due until cancelled; first what the broker before left."""
-        found = [one.head for one in await self._journal.streams(STREAM) if one.stream == STREAM]
-        self._restored = max(found, default=0)
+        stream = await find_stream(self._journal, STREAM)
+        self._restored = 0 if stream is None else stream.head
         while True:
             self._came = anyio.Event()
             try:
@@ -106,7 +107,7 @@ class Synthesizer:
             InvalidRequest: ``no_session``: nobody has heard of it, or it belongs to a worker of the broker.
             LifebusError: the journal cannot be read.
         """
-        await self._store.page(session_id, limit=1)  # refuses what is unknown or deleted
+        await self._store.require(session_id)
         if self._store.marks.kind_of(session_id) is SessionKind.SYSTEM:
             raise no_session(session_id)
         entries = await self._store.read(session_id)

@@ -12,7 +12,7 @@ import anyio
 import msgspec
 import structlog
 
-from lifebus_broker.ledger.records import append_records
+from lifebus_broker.ledger.records import append_records, find_stream
 from lifebus_broker.ports import Ledger, NewRecord, Query, StoredReceipt
 from lifebus_broker.routing.fan_out import Fanout
 from lifebus_contract import LifebusError, LifecycleEvent
@@ -62,8 +62,8 @@ class SessionEndings:
             LifebusError: the journal cannot be read or written.
         """
         journal = self._ledger.journal
-        heads = [one.head for one in await journal.streams(STREAM) if one.stream == STREAM and one.head]
-        page = await journal.read(STREAM, heads[0] - 1, 1) if heads else None
+        stream = await find_stream(journal, STREAM)
+        page = await journal.read(STREAM, stream.head - 1, 1) if stream is not None and stream.head else None
         if page is not None and page.records:
             self._cursor = min(msgspec.msgpack.decode(page.records[-1].body, type=int), self._ledger.head)
         else:

@@ -7,6 +7,7 @@ from typing import Final
 
 import anyio
 
+from lifebus_broker.ledger.records import pages_of
 from lifebus_broker.ports import Journal
 from lifebus_supervisor.transcripts.records import decode_record, transcript_stream
 from lifebus_supervisor.transcripts.state import TranscriptState
@@ -58,21 +59,25 @@ class LoadedTranscripts:
 
     def session_ids(self) -> set[str]:
         """Return the sessions whose transcripts are in memory and not empty."""
-        return {name for name, one in self._loaded.items() if len(one.state) or one.state.last}
+        return {name for name in self._loaded if self.has(name)}
+
+    def has(self, session_id: str) -> bool:
+        """Return whether a transcript is in memory and not empty."""
+        found = self._loaded.get(session_id)
+        return found is not None and bool(len(found.state) or found.state.last)
 
     def forget(self, session_id: str) -> None:
         """Let go of a transcript that is gone; whoever holds it has it still."""
         self._loaded.pop(session_id, None)
 
     async def _read(self, found: LoadedTranscript) -> None:
-        state, after, size, complete = TranscriptState(), 0, 0, False
-        while not complete:
-            page = await self._journal.read(transcript_stream(found.session_id), after)
+        state, head, size = TranscriptState(), 0, 0
+        async for page in pages_of(self._journal, transcript_stream(found.session_id)):
             for record in page.records:
                 state.apply(decode_record(record.body))
                 size += len(record.body)
-            complete, after = page.complete, page.records[-1].number if page.records else page.head
-        found.state, found.head, found.size, found.is_read = state, after, size, True
+            head = page.records[-1].number if page.records else page.head
+        found.state, found.head, found.size, found.is_read = state, head, size, True
 
     def _let_go(self) -> None:
         """Let go of those that were used longest ago, while all together are too large."""

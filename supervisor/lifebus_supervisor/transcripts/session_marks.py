@@ -1,6 +1,5 @@
 """Which sessions were deleted, and which belong to the broker's own workers: known to every door, for good."""
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Final, Protocol, Self
@@ -8,8 +7,8 @@ from typing import Final, Protocol, Self
 import msgspec
 from msgspec import Struct
 
-from lifebus_broker.ledger.records import error_of
-from lifebus_broker.ports import Journal, NewRecord, Record, Refusal
+from lifebus_broker.ledger.records import append_records, pages_of
+from lifebus_broker.ports import Journal, NewRecord, Record
 from lifebus_contract import InvalidRequest
 from lifebus_contract.transcripts import session_deleted
 
@@ -65,11 +64,8 @@ class SessionMarks:
         Raises:
             LifebusError: the journal cannot be read.
         """
-        after, complete = 0, False
-        while not complete:
-            page = await self._journal.read(_STREAM, after)
+        async for page in pages_of(self._journal, _STREAM):
             self._apply(page.records)
-            complete, after = page.complete, page.records[-1].number if page.records else page.head
 
     def kind_of(self, session_id: str) -> SessionKind:
         """Return what a session is; one that nobody marked is a user's."""
@@ -109,22 +105,7 @@ class SessionMarks:
             await self._write(_Marked(session_id, at_ms, SessionKind.SYSTEM))
 
     async def _write(self, marked: _Marked) -> None:
-        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def done(result: list[Record] | Refusal) -> None:
-            if isinstance(result, Refusal):
-                if not written.done():  # done already where the caller was cancelled
-                    written.set_exception(error_of(result))
-                return
-            # Also where the caller was cancelled: what is durable holds.
-            self._apply(result)
-            if not written.done():
-                written.set_result(None)
-
-        refusal = self._journal.append([NewRecord(_STREAM, msgspec.msgpack.encode(marked))], done)
-        if refusal is not None:
-            raise error_of(refusal)
-        await written
+        await append_records(self._journal, [NewRecord(_STREAM, msgspec.msgpack.encode(marked))], self._apply)
 
     def _apply(self, records: Sequence[Record]) -> None:
         for record in records:

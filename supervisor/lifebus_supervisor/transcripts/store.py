@@ -11,7 +11,7 @@ import anyio
 import msgspec
 from msgspec import Struct
 
-from lifebus_broker.ledger.records import error_of
+from lifebus_broker.ledger.records import error_of, find_stream
 from lifebus_broker.ports import Journal, NewRecord, Record, Refusal
 from lifebus_broker.signals.log import SignalLog
 from lifebus_contract.jobs import ADAPTER, Suggestion
@@ -206,10 +206,10 @@ class TranscriptStore:
             LifebusError: the journal cannot be read.
         """
         stream = transcript_stream(session_id)
-        tips = [one for one in await self._journal.streams(stream) if one.stream == stream]
-        if not tips:
+        tip = await find_stream(self._journal, stream)
+        if tip is None:
             return {}
-        page = await self._journal.read(stream, max(tips[0].head - 1, tips[0].floor), 1)
+        page = await self._journal.read(stream, max(tip.head - 1, tip.floor), 1)
         return decode_record(page.records[-1].body).filled if page.records else {}
 
     async def session_ids(self) -> list[str]:
@@ -279,10 +279,7 @@ class TranscriptStore:
                 return
             case _:
                 pass
-        stream = transcript_stream(session_id)
-        if session_id in self._loaded.session_ids():
-            return
-        if any(one.stream == stream for one in await self._journal.streams(stream)):
+        if self._loaded.has(session_id) or await find_stream(self._journal, transcript_stream(session_id)) is not None:
             return
         if not await self._directory.knows(session_id):
             raise no_session(session_id)

@@ -13,7 +13,7 @@ import anyio
 import msgspec
 import structlog
 
-from lifebus_broker.ledger.records import append_records, error_of
+from lifebus_broker.ledger.records import append_records, error_of, find_stream, pages_of
 from lifebus_broker.ports import Journal, NewRecord, Record, Refusal
 from lifebus_contract import BrokerBusy, InternalError, InvalidRequest, LifebusError, StateConflict
 from lifebus_contract.questions import Question, QuestionAnswer, QuestionInfo
@@ -327,21 +327,15 @@ class Inbox:
             _log.warning("checkpoint_failed", question_id=name, detail=fault.detail)
 
     async def _refuse_forgotten(self, name: str) -> None:
-        for stream in await self._journal.streams(f"{STREAMS}{name}"):
-            if stream.stream == f"{STREAMS}{name}" and stream.head == stream.floor:
-                raise StateConflict(
-                    f"`{name[:64]}` was asked and settled so long ago that the answer is forgotten; use a new id",
-                    code="question_settled",
-                )
+        stream = await find_stream(self._journal, f"{STREAMS}{name}")
+        if stream is not None and stream.head == stream.floor:
+            raise StateConflict(
+                f"`{name[:64]}` was asked and settled so long ago that the answer is forgotten; use a new id",
+                code="question_settled",
+            )
 
     async def _read(self, stream: str) -> list[Record]:
-        records: list[Record] = []
-        complete, after = False, 0
-        while not complete:
-            page = await self._journal.read(stream, after)
-            records += page.records
-            complete, after = page.complete, page.records[-1].number if page.records else page.head
-        return records
+        return [record async for page in pages_of(self._journal, stream) for record in page.records]
 
     def _require(self, question_id: str) -> tuple[_Entry, QuestionState]:
         entry = self._entries.get(question_id)
