@@ -14,11 +14,11 @@ import structlog
 from lifebus_broker.consumers.consumer import Consumer
 from lifebus_broker.consumers.table import ConsumerTable
 from lifebus_broker.routing.fan_out import Fanout
-from lifebus_contract import BrokerBusy, LifebusError, StateConflict, TransportError
+from lifebus_contract import StateConflict, TransportError
 from lifebus_contract.consumers import ConsumerInfo
 from lifebus_contract.fields import Document
 from lifebus_supervisor.api.calls import Call
-from lifebus_supervisor.api.table import Handlers
+from lifebus_supervisor.api.table import Handlers, closed_is_busy
 from lifebus_supervisor.api.workers import LEASE_S
 from lifebus_transports.messages.common import Nothing
 from lifebus_transports.messages.consumers import (
@@ -219,10 +219,5 @@ class Consumers:
 
 
 async def _serve(work: Callable[[Hashable, Any], Awaitable[object]], call: Call, body: Document) -> object:
-    """Serve; a ledger that closes means that the broker stops, and the call may be made again to the next one."""
-    try:
+    with closed_is_busy():
         return await work(call.peer.identity, body)
-    except LifebusError as fault:
-        if fault.code == "closed":
-            raise BrokerBusy("the broker is stopping; try again", code="busy") from None
-        raise

@@ -1,17 +1,12 @@
 """The verbs of the inbox (docs/inbox.md)."""
 
-from collections.abc import Awaitable, Callable
-from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import anyio
 import msgspec
 
-from lifebus_contract import BrokerBusy, LifebusError
-from lifebus_contract.fields import Document
 from lifebus_contract.questions import QuestionInfo
-from lifebus_supervisor.api.calls import Call
-from lifebus_supervisor.api.table import Handlers
+from lifebus_supervisor.api.table import Handlers, Work, durable_handlers
 from lifebus_supervisor.runtime.inbox.inbox import Inbox
 from lifebus_transports.messages.inbox import (
     AnswerQuestion,
@@ -36,14 +31,14 @@ class InboxVerbs:
 
     def handlers(self) -> Handlers:
         """Return what serves each verb."""
-        served: dict[str, Callable[[Any], Awaitable[object]]] = {
+        served: dict[str, Work] = {
             "inbox_ask": self._ask,
             "inbox_list": self._list,
             "inbox_show": self._show,
             "inbox_answer": self._answer,
             "inbox_withdraw": self._withdraw,
         }
-        return {verb: partial(_serve, work) for verb, work in served.items()}
+        return durable_handlers(served)
 
     async def _ask(self, body: AskQuestion) -> QuestionInfo:
         return await self._inbox.ask(body.question)
@@ -79,13 +74,3 @@ class InboxVerbs:
     def _on_change(self, info: QuestionInfo) -> None:
         if not info.is_open and (settled := self._settled.pop(info.question.question_id, None)):
             settled.set()
-
-
-async def _serve(work: Callable[[Any], Awaitable[object]], _: Call, body: Document) -> object:
-    """Serve; a ledger that closes means that the broker stops, and the call may be made again to the next one."""
-    try:
-        return await work(body)
-    except LifebusError as fault:
-        if fault.code == "closed":
-            raise BrokerBusy("the broker is stopping; try again", code="busy") from None
-        raise

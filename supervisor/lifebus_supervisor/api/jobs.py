@@ -1,14 +1,9 @@
 """The verbs of the queue (docs/queue.md)."""
 
-from collections.abc import Awaitable, Callable
-from functools import partial
-from typing import Any, Final
+from typing import Final
 
-from lifebus_contract import BrokerBusy, LifebusError
-from lifebus_contract.fields import Document
 from lifebus_contract.jobs import Enqueued, Job
-from lifebus_supervisor.api.calls import Call
-from lifebus_supervisor.api.table import Handlers
+from lifebus_supervisor.api.table import Handlers, Work, durable_handlers
 from lifebus_supervisor.queue.job_info import job_of
 from lifebus_supervisor.queue.records import JobStanding
 from lifebus_supervisor.queue.table import JobTable, queueing_order
@@ -37,7 +32,7 @@ class JobVerbs:
 
     def handlers(self) -> Handlers:
         """Return what serves each verb."""
-        served: dict[str, Callable[[Any], Awaitable[object]]] = {
+        served: dict[str, Work] = {
             "job_enqueue": self._enqueue,
             "job_list": self._list,
             "job_show": self._show,
@@ -46,7 +41,7 @@ class JobVerbs:
             "job_retry": self._retry,
             "job_drain": self._drain,
         }
-        return {verb: partial(_serve, work) for verb, work in served.items()}
+        return durable_handlers(served)
 
     async def _enqueue(self, body: JobEnqueue) -> Enqueued:
         return await self._table.enqueue(body.job)
@@ -95,13 +90,3 @@ def summary_of(standing: JobStanding) -> JobSummary:
         completed_at=job.completed_at,
         next_attempt_at=job.next_attempt_at,
     )
-
-
-async def _serve(work: Callable[[Any], Awaitable[object]], _: Call, body: Document) -> object:
-    """Serve; a ledger that closes means that the broker stops, and the call may be made again to the next one."""
-    try:
-        return await work(body)
-    except LifebusError as fault:
-        if fault.code == "closed":
-            raise BrokerBusy("the broker is stopping; try again", code="busy") from None
-        raise

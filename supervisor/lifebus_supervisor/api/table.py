@@ -1,10 +1,14 @@
 """Each verb of the table with its handler."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
 
+from lifebus_contract import BrokerBusy, LifebusError
+from lifebus_contract.fields import Document
 from lifebus_supervisor.api.calls import Call
 from lifebus_transports.messages.verb_types import Verb
 from lifebus_transports.messages.verbs import VERBS
@@ -17,6 +21,10 @@ None is no answer: it comes later by `Call.answer`, or the verb has none.  What 
 
 Handlers = Mapping[str, Handler]
 """The handlers of one family of verbs, by the verbs' names."""
+
+
+Work = Callable[[Any], Awaitable[object]]
+"""Takes the decoded body of a call and returns the answer; who calls is nothing to it."""
 
 
 class BoundVerb(Struct, frozen=True):
@@ -42,3 +50,28 @@ def bind(families: Iterable[Handlers]) -> dict[str, BoundVerb]:
     if missing := VERBS.keys() - bound.keys():
         raise ValueError(f"no handler for {', '.join(sorted(missing))}")
     return bound
+
+
+def durable_handlers(served: Mapping[str, Work]) -> Handlers:
+    """Return the handlers of verbs that wait for the ledger; one that closes is refused as busy (`closed_is_busy`)."""
+    return {verb: partial(_serve, work) for verb, work in served.items()}
+
+
+@contextmanager
+def closed_is_busy() -> Generator[None]:
+    """Refuse as busy what a ledger refuses that closes: the broker stops, and the call may be made to the next one.
+
+    Raises:
+        BrokerBusy: the ledger closes.
+    """
+    try:
+        yield
+    except LifebusError as fault:
+        if fault.code == "closed":
+            raise BrokerBusy("the broker is stopping; try again", code="busy") from None
+        raise
+
+
+async def _serve(work: Work, _: Call, body: Document) -> object:
+    with closed_is_busy():
+        return await work(body)

@@ -1,14 +1,8 @@
 """The verbs of transcripts (docs/transcripts.md)."""
 
-from collections.abc import Awaitable, Callable
-from functools import partial
-from typing import Any
-
-from lifebus_contract import BrokerBusy, LifebusError, StateConflict
-from lifebus_contract.fields import Document
+from lifebus_contract import StateConflict
 from lifebus_contract.transcripts import TranscriptInfo, TranscriptPage
-from lifebus_supervisor.api.calls import Call
-from lifebus_supervisor.api.table import Handlers
+from lifebus_supervisor.api.table import Handlers, Work, durable_handlers
 from lifebus_supervisor.synthesis.rules import winning_job
 from lifebus_supervisor.synthesis.synthesizer import Synthesizer
 from lifebus_supervisor.transcripts.store import TranscriptStore
@@ -37,7 +31,7 @@ class TranscriptVerbs:
 
     def handlers(self) -> Handlers:
         """Return what serves each verb."""
-        served: dict[str, Callable[[Any], Awaitable[object]]] = {
+        served: dict[str, Work] = {
             "transcript_upsert": self._upsert,
             "transcript_show": self._show,
             "transcript_list": self._list,
@@ -45,7 +39,7 @@ class TranscriptVerbs:
             "suggestion_upsert": self._upsert_suggestion,
             "suggestion_show": self._show_suggestion,
         }
-        return {verb: partial(_serve, work) for verb, work in served.items()}
+        return durable_handlers(served)
 
     async def _upsert(self, body: UpsertEntry) -> UpsertedEntry:
         entry = await self._store.upsert(body.session_id, body.entry)
@@ -99,13 +93,3 @@ def _is_asked_for(info: TranscriptInfo, body: TranscriptsQuery) -> bool:
         return body.deleted
     # One that has nothing yet is known by its signals alone.
     return bool(info.entries or info.dropped) and (not info.system_owned or body.system_owned)
-
-
-async def _serve(work: Callable[[Any], Awaitable[object]], _: Call, body: Document) -> object:
-    """Serve; a ledger that closes means that the broker stops, and the call may be made again to the next one."""
-    try:
-        return await work(body)
-    except LifebusError as fault:
-        if fault.code == "closed":
-            raise BrokerBusy("the broker is stopping; try again", code="busy") from None
-        raise
