@@ -5,18 +5,15 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from lifebus_contract import LifebusError
 from lifebus_supervisor.queue.attempt import Attempt
 from lifebus_supervisor.queue.records import JobDefinition, JobRecord, JobStanding
+from lifebus_supervisor.runtime.active_run import Settle
 
 Make = Callable[[JobStanding | None, int], Sequence[JobRecord]]
 """Returns what is to be recorded, by the state at that time and the milliseconds since the epoch; nothing is fine.
 
 Raises a `LifebusError` where the state does not allow it.
 """
-
-Settle = Callable[[LifebusError | None], None]
-"""Takes why something that came in was not recorded; None once it is durable."""
 
 Event = tuple[str, bytes]
 """A signal: its name, and its envelope as JSON."""

@@ -3,7 +3,6 @@
 One append of a job is under way at a time.  Nothing is told and nothing begins before its record is committed.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Final
@@ -34,6 +33,7 @@ from lifebus_supervisor.queue.records import (
 )
 from lifebus_supervisor.queue.rules.attempts import AttemptEnd, StopReason, after_attempt, unfit_result
 from lifebus_supervisor.queue.rules.events import events_of, progress_event
+from lifebus_supervisor.runtime.active_run import awaited_settle
 from lifebus_supervisor.runtime.run_engine import Clocks
 
 CHECKPOINT_RECORDS: Final = 64
@@ -240,18 +240,9 @@ class QueueEngine:
         Raises:
             LifebusError: it was not recorded.
         """
-        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def settle(fault: LifebusError | None) -> None:
-            if answer.done():  # the caller was cancelled
-                return
-            if fault is None:
-                answer.set_result(None)
-            else:
-                answer.set_exception(fault)
-
+        settle, durable = awaited_settle()
         self.put(job, JobInput(make, settle, event))
-        await answer
+        await durable
 
     @staticmethod
     def _settle(inputs: Sequence[JobInput], fault: LifebusError | None) -> None:

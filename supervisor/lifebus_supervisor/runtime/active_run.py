@@ -34,8 +34,8 @@ class Input:
     settle: Settle | None = None
 
 
-def awaited_input(make: Make) -> tuple[Input, asyncio.Future[None]]:
-    """Return an input, and what is done once it is durable, or fails with why it was not recorded."""
+def awaited_settle() -> tuple[Settle, asyncio.Future[None]]:
+    """Return what settles an input that somebody waits for, and what is done by it or fails with its fault."""
     durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def settle(fault: LifebusError | None) -> None:
@@ -46,7 +46,7 @@ def awaited_input(make: Make) -> tuple[Input, asyncio.Future[None]]:
         else:
             durable.set_exception(fault)
 
-    return Input(make, settle), durable
+    return settle, durable
 
 
 @dataclass(slots=True, eq=False)

@@ -17,7 +17,7 @@ from lifebus_broker.ports import Record, Refusal
 from lifebus_contract import LifebusError
 from lifebus_contract.flows import Outcome, OutcomeKind
 from lifebus_contract.runs import StepStatus
-from lifebus_supervisor.runtime.active_run import ActiveRun, Input, Make, awaited_input
+from lifebus_supervisor.runtime.active_run import ActiveRun, Input, Make, awaited_settle
 from lifebus_supervisor.runtime.bus.receipt_emitter import MAX_WAITING, ReceiptEmitter, RunReceipts
 from lifebus_supervisor.runtime.bus.receipts import emissions_of
 from lifebus_supervisor.runtime.due.due_times import DueTimes
@@ -95,8 +95,8 @@ class RunEngine:
         Raises:
             LifebusError: it was not recorded.
         """
-        given, durable = awaited_input(make)
-        self.put(run, given)
+        settle, durable = awaited_settle()
+        self.put(run, Input(make, settle))
         await durable
 
     def prepare(self, run: ActiveRun) -> None:
