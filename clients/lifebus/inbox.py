@@ -3,11 +3,11 @@
 import time
 from collections.abc import Mapping
 from getpass import getuser
-from typing import Any, Final
+from typing import Any
 
-from lifebus._internal.backoff import Backoff
 from lifebus._internal.connection import Connection
-from lifebus_contract import DeadlineExceeded, TransportError, validate
+from lifebus._internal.long_wait import WAIT_MS, ask_until
+from lifebus_contract import validate
 from lifebus_contract.questions import AnswerAction, Question, QuestionAnswer, QuestionInfo
 from lifebus_transports.messages.inbox import (
     AnswerQuestion,
@@ -17,9 +17,6 @@ from lifebus_transports.messages.inbox import (
     ShowQuestion,
     WithdrawQuestion,
 )
-
-_WAIT_MS: Final = 20_000
-_AGAIN_S: Final = 2.0
 
 
 class QuestionInbox:
@@ -64,17 +61,10 @@ class QuestionInbox:
         Raises:
             InvalidRequest: there is none of this id.
         """
-        pauses = Backoff(0.1, _AGAIN_S)
-        body = ShowQuestion(question_id=question_id, wait_ms=_WAIT_MS)
-        while True:
-            try:
-                info = await self._ask("inbox_show", body, more=_WAIT_MS / 1000)
-            except (TransportError, DeadlineExceeded):
-                await pauses.wait()
-                continue
-            pauses.reset()
-            if not info.is_open:
-                return info
+        body = ShowQuestion(question_id=question_id, wait_ms=WAIT_MS)
+        return await ask_until(
+            lambda: self._ask("inbox_show", body, more=WAIT_MS / 1_000), lambda info: not info.is_open
+        )
 
     async def answer(
         self,

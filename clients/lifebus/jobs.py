@@ -5,8 +5,8 @@ from typing import Final
 
 from msgspec import structs
 
-from lifebus._internal.backoff import Backoff
 from lifebus._internal.connection import Connection
+from lifebus._internal.long_wait import WAIT_MS, ask_until
 from lifebus_contract import BrokerBusy, DeadlineExceeded, TransportError
 from lifebus_contract.fields import Document
 from lifebus_contract.jobs import Enqueued, Job, JobState, NewJob
@@ -23,8 +23,6 @@ from lifebus_transports.messages.jobs import (
     QueueStatus,
 )
 
-_WAIT_MS: Final = 20_000
-_AGAIN_S: Final = 2.0
 _TRIES: Final = 3
 
 
@@ -84,16 +82,10 @@ class Jobs:
         Raises:
             InvalidRequest: there is none of this id.
         """
-        pauses = Backoff(0.1, _AGAIN_S)
-        while True:
-            try:
-                job = await self._ask("job_wait", JobWait(job_id=job_id, wait_ms=_WAIT_MS), more=_WAIT_MS / 1_000)
-            except (TransportError, DeadlineExceeded):
-                await pauses.wait()
-                continue
-            pauses.reset()
-            if job.state.is_terminal:
-                return job
+        body = JobWait(job_id=job_id, wait_ms=WAIT_MS)
+        return await ask_until(
+            lambda: self._ask("job_wait", body, more=WAIT_MS / 1_000), lambda job: job.state.is_terminal
+        )
 
     async def cancel(self, job_id: str, *, reason: str = "api_cancel") -> Job:
         """Cancel a job; one that runs is asked to end and is canceled when it has.
