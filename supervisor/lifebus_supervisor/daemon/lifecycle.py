@@ -20,7 +20,8 @@ from lifebus_supervisor.daemon.periodic import publish_beacon, publish_beacons, 
 from lifebus_supervisor.daemon.process import set_up_process
 from lifebus_supervisor.daemon.sockets import claim_sockets
 from lifebus_supervisor.daemon.storage import close_ledger, hold_state, open_ledger, open_signals
-from lifebus_supervisor.queue.composing import recover_jobs, start_queue
+from lifebus_supervisor.queue.composing import start_queue
+from lifebus_supervisor.queue.recovery import load_jobs
 from lifebus_supervisor.renewal.composing import start_renewals
 from lifebus_supervisor.runtime.composing import recover_runs, start_runs
 from lifebus_supervisor.runtime.inbox.composing import start_inbox
@@ -106,7 +107,7 @@ async def _recover(core: Core) -> None:
     await core.inbox.open()
     await core.transcripts.load()
     await recover_runs(core.runs)
-    await recover_jobs(core.queue)
+    await load_jobs(core.queue)
     add_command_clients(core.settings, core.bus.clients, tasks)
 
 

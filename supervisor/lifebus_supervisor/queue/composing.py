@@ -11,7 +11,7 @@ from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.queue.command_jobs import CommandJobs, command_type
 from lifebus_supervisor.queue.engine import QueueEngine
 from lifebus_supervisor.queue.ports import JobRunner, JobType, SuggestedRequests, TranscriptTargets
-from lifebus_supervisor.queue.recovery import go_on, load_jobs
+from lifebus_supervisor.queue.recovery import go_on
 from lifebus_supervisor.queue.table import JobTable
 from lifebus_supervisor.queue.targets import TargetSettler
 from lifebus_supervisor.runtime.composing import wall_clocks
@@ -49,15 +49,6 @@ def compose_queue(  # noqa: PLR0913, PLR0917  all that it is made of
     settler.put = engine.put
     engine.before_attempt = settler.begin
     return JobTable(journal, engine, types, settings.queue, bus.ids.make, settler)
-
-
-async def recover_jobs(table: JobTable) -> None:
-    """Read the jobs of the broker before, so that they are listed before anybody asks.
-
-    Raises:
-        LifebusError: the journal cannot be read.
-    """
-    await load_jobs(table)
 
 
 def start_queue(table: JobTable, tasks: TaskGroup) -> None:
