@@ -3,7 +3,7 @@
 from lifebus_contract import StateConflict
 from lifebus_contract.transcripts import TranscriptInfo, TranscriptPage
 from lifebus_supervisor.api.table import Handlers, Work, durable_handlers
-from lifebus_supervisor.synthesis.rules import winning_job
+from lifebus_supervisor.extensions.rules.dispatch import queue_winner
 from lifebus_supervisor.synthesis.synthesizer import Synthesizer
 from lifebus_supervisor.transcripts.store import TranscriptStore
 from lifebus_supervisor.transcripts.suggestions import Suggestions
@@ -52,16 +52,15 @@ class TranscriptVerbs:
         event, results = await self._synthesis.suggest(
             body.session_id, model=body.model, effort=body.effort, draft=body.draft
         )
-        winner = winning_job(results)
+        winner = queue_winner(results)
         if winner is None:
             raise StateConflict("no extension queued a job that suggests a request", code="no_suggestion")
-        status, job = winner
         return SuggestedJob(
             session_id=body.session_id,
             request_key=event.request_key,
             project_id=event.project_id,
-            job_id=job.id,
-            status=status,
+            job_id=winner.job.id,
+            status=winner.status,
         )
 
     async def _upsert_suggestion(self, body: UpsertSuggestion) -> SuggestionAnswer:

@@ -9,17 +9,15 @@ from msgspec import Struct
 from lifebus_contract.actions.approvals import approval_id
 from lifebus_contract.extensions import (
     ActionResult,
-    ActionStatus,
     EmitResult,
     EnqueueResult,
     EventContext,
     FileChangeApprovalRequested,
-    JobIdentity,
     SuggestRequestRequested,
     TurnCompleted,
     TurnCompletedContext,
 )
-from lifebus_contract.jobs import EnqueueStatus, project_of
+from lifebus_contract.jobs import project_of
 from lifebus_contract.transcripts import EntryStatus, TranscriptEntry
 from lifebus_supervisor.extensions.rules.plain_json import as_list, as_object
 from lifebus_supervisor.transcripts.records import StoredEntry
@@ -35,10 +33,6 @@ MAX_TRIES: Final = 3
 PAUSES_S: Final = (0.06, 0.12)
 """Seconds before the second try and before the third."""
 
-_QUEUED: Final = {
-    ActionStatus.PERFORMED: EnqueueStatus.ENQUEUED,
-    ActionStatus.ALREADY_RESOLVED: EnqueueStatus.ALREADY_QUEUED,
-}
 _USER_REQUEST: Final = 8_000
 _TURN_TRANSCRIPT: Final = 24_000
 _SNAPSHOT: Final = 40_000
@@ -172,29 +166,6 @@ def is_settled(results: Sequence[EmitResult]) -> bool:
         isinstance(one, EnqueueResult) or (isinstance(one, ActionResult) and one.status.is_reconciled)
         for one in results
     )
-
-
-def winning_job(results: Iterable[EmitResult]) -> tuple[EnqueueStatus, JobIdentity] | None:
-    """Return the job that an event was to lead to: the first queued one, else the first that was queued already.
-
-    A job that an action queued counts as one that a handler queued itself.
-    """
-    jobs = [found for one in results if (found := _job_of(one)) is not None]
-    queued = [one for one in jobs if one[0] is EnqueueStatus.ENQUEUED]
-    return next(iter([*queued, *jobs]), None)
-
-
-def _job_of(result: EmitResult) -> tuple[EnqueueStatus, JobIdentity] | None:
-    if isinstance(result, EnqueueResult):
-        return result.status, result.job
-    if not isinstance(result, ActionResult) or result.action_type != "queue.enqueue":
-        return None
-    status = _QUEUED.get(result.status)
-    try:
-        job = msgspec.convert((result.details or {}).get("job"), JobIdentity)
-    except msgspec.ValidationError:
-        return None
-    return None if status is None else (status, job)
 
 
 def user_request(entries: Sequence[StoredEntry], turn: str) -> str | None:

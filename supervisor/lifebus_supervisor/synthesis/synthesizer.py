@@ -24,6 +24,7 @@ from lifebus_contract.extensions import (
 )
 from lifebus_contract.jobs import EnqueueStatus, SuggestionStatus
 from lifebus_contract.transcripts import no_session, session_deleted
+from lifebus_supervisor.extensions.rules.dispatch import queue_winner
 from lifebus_supervisor.synthesis.ports import EventSink, NobodyListens
 from lifebus_supervisor.synthesis.rules import (
     MAX_TRIES,
@@ -34,7 +35,6 @@ from lifebus_supervisor.synthesis.rules import (
     is_settled,
     suggest_event,
     turn_event,
-    winning_job,
 )
 from lifebus_supervisor.transcripts.filler import TranscriptFiller
 from lifebus_supervisor.transcripts.session_marks import SessionKind
@@ -116,8 +116,8 @@ class Synthesizer:
         project = await self._suggestions.project(session_id)
         event = suggest_event(entries, session_id, self._make_id("sug_"), project, model, effort, draft)
         results = await self.sink.emit(SUGGEST_REQUEST_REQUESTED, _plain(event))
-        winner = winning_job(results)
-        if winner is not None and winner[0] is EnqueueStatus.ENQUEUED:
+        winner = queue_winner(results)
+        if winner is not None and winner.status is EnqueueStatus.ENQUEUED:
             # A job that has ended already has written more than this, which then changes nothing.
             await self._suggestions.upsert(
                 session_id, event.request_key, SuggestionStatus.STREAMING, project_id=project

@@ -20,7 +20,8 @@ from lifebus_contract.extensions import (
     JobIdentity,
 )
 from lifebus_contract.jobs import EnqueueStatus
-from lifebus_supervisor.synthesis.rules import is_settled, winning_job
+from lifebus_supervisor.extensions.rules.dispatch import queue_winner
+from lifebus_supervisor.synthesis.rules import is_settled
 from lifebus_supervisor.synthesis.synthesizer import STREAM, Synthesizer
 from lifebus_supervisor.transcripts.suggestions import Suggestions
 from support.adapters.app_server_recordings import RECORDINGS, chunks_of, feed, notice, turn
@@ -216,7 +217,7 @@ async def test_a_request_to_suggest_is_about_the_newest_turn() -> None:
         said = [{"type": "text", "text": "do it"}]
         await box.say(notice("item/completed", **_ids(item={"type": "userMessage", "id": "i", "content": said})))
         event, results = await events.suggest(T, draft="now")
-        assert winning_job(results) is not None
+        assert queue_winner(results) is not None
         assert sink.told == [
             (
                 "suggest_request.requested",
@@ -239,7 +240,7 @@ def test_the_job_that_wins_is_the_first_that_was_queued_by_whatever_way() -> Non
     by_action = acted(ActionStatus.PERFORMED, details={"job": {"id": "a", "type": "command", "projectId": "p"}})
     failed = HandlerError(module_name="m", event_type="e", error="x")
     assert [
-        None if (won := winning_job(one)) is None else won[1].id
+        None if (won := queue_winner(one)) is None else won.job.id
         for one in (
             [],
             [NOTHING, failed],

@@ -1,6 +1,6 @@
 """One pass of an event: in which order handlers are called, and what becomes of what they return.  Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -24,6 +24,12 @@ from lifebus_supervisor.extensions.rules.trust import ENQUEUE, refused_action
 
 DEFAULT_PRIORITY: Final = 100
 DEFAULT_TIMEOUT_MS: Final = 30_000
+
+_QUEUED: Final = {
+    ActionStatus.PERFORMED: EnqueueStatus.ENQUEUED,
+    ActionStatus.ALREADY_RESOLVED: EnqueueStatus.ALREADY_QUEUED,
+}
+"""What the outcome of an action ``queue.enqueue`` says of its job."""
 
 
 class Handler(Struct, frozen=True, kw_only=True):
@@ -88,8 +94,11 @@ def winner_after(winner: Winner | None, result: EmitResult) -> Winner | None:
     return winner
 
 
-def queue_winner(results: Sequence[EmitResult]) -> EnqueueResult | None:
-    """Return the job of a pass where one is needed: the first that was queued, else the first found queued."""
+def queue_winner(results: Iterable[EmitResult]) -> EnqueueResult | None:
+    """Return the job of a pass where one is needed: the first that was queued, else the first found queued.
+
+    A job that an action queued counts as one that a handler queued itself.
+    """
     queued = [found for one in results if (found := _queued(one)) is not None]
     new = (one for one in queued if one.status is EnqueueStatus.ENQUEUED)
     return next(new, queued[0] if queued else None)
@@ -102,15 +111,14 @@ def _queued(result: EmitResult) -> EnqueueResult | None:
     if not isinstance(result, ActionResult) or result.action_type != ENQUEUE:
         return None
     # A handler that claims a result gets `invalid`, with its own details: those prove nothing.
-    if result.status not in (ActionStatus.PERFORMED, ActionStatus.ALREADY_RESOLVED):
+    status = _QUEUED.get(result.status)
+    if status is None:
         return None
-    details = result.details or {}
-    return EnqueueResult(
-        module_name=result.module_name,
-        event_type=result.event_type,
-        status=EnqueueStatus(details["enqueueStatus"]),
-        job=msgspec.convert(details["job"], JobIdentity),
-    )
+    try:
+        job = msgspec.convert((result.details or {}).get("job"), JobIdentity)
+    except msgspec.ValidationError:
+        return None
+    return EnqueueResult(module_name=result.module_name, event_type=result.event_type, status=status, job=job)
 
 
 def scope_of(payload: Any) -> ActionScope:
