@@ -5,48 +5,24 @@ from typing import Any, Final
 import msgspec
 
 from lifebus_contract import CONTRACT_VERSION
-from lifebus_transports.http.documents.openapi import parameters_of, plain
+from lifebus_transports.http.documents.openapi import REFERENCE, parameters_of, plain
 from lifebus_transports.http.following.frames import (
-    Behind,
     BehindFrame,
     CaughtUpFrame,
     CursorFrame,
     ErrorFrame,
     EventFrame,
     GapFrame,
-    Missing,
     PingCommand,
     PongFrame,
-    Ready,
     ReadyFrame,
     ReceiptPayload,
     SignalPayload,
     SubscribeCommand,
-    Trouble,
     UnsubscribeCommand,
 )
 from lifebus_transports.http.following.opening import StreamQuery
 
-_REFERENCE: Final = "#/components/schemas/{name}"
-_TYPES: Final = (
-    Behind,
-    BehindFrame,
-    CaughtUpFrame,
-    CursorFrame,
-    ErrorFrame,
-    EventFrame,
-    GapFrame,
-    Missing,
-    PingCommand,
-    PongFrame,
-    Ready,
-    ReadyFrame,
-    ReceiptPayload,
-    SignalPayload,
-    SubscribeCommand,
-    Trouble,
-    UnsubscribeCommand,
-)
 _SENT: Final = {
     "event": (EventFrame, "A record of a topic; its id continues behind it."),
     "ready": (ReadyFrame, "The first frame: where the stream begins, and whether anything is missing."),
@@ -62,11 +38,13 @@ _TAKEN: Final = {
     "unsubscribe": (UnsubscribeCommand, "Follow nothing."),
     "ping": (PingCommand, "Is answered with pong."),
 }
+# Frames with a record have it as it is in the ledger: its type stands nowhere in theirs.
+_TYPES: Final = (*(kind for kind, _ in (_SENT | _TAKEN).values()), ReceiptPayload, SignalPayload)
 
 
 def asyncapi() -> dict[str, Any]:
     """Return the description."""
-    _, schemas = msgspec.json.schema_components(_TYPES, ref_template=_REFERENCE)
+    _, schemas = msgspec.json.schema_components(_TYPES, ref_template=REFERENCE)
     query = {
         "type": "object",
         "properties": {one["name"]: one["schema"] for one in parameters_of(StreamQuery, "query")},
@@ -96,7 +74,7 @@ def asyncapi() -> dict[str, Any]:
         },
         "components": {
             "messages": {
-                name: {"summary": summary, "payload": {"$ref": _REFERENCE.format(name=kind.__name__)}}
+                name: {"summary": summary, "payload": {"$ref": REFERENCE.format(name=kind.__name__)}}
                 for name, (kind, summary) in (_SENT | _TAKEN).items()
             },
             "schemas": dict(sorted(schemas.items())),
