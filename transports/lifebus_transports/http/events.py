@@ -18,10 +18,9 @@ from lifebus_transports.http.following.frames import (
     as_event,
     control_event,
 )
-from lifebus_transports.http.following.opening import StreamQuery, opening_of
 from lifebus_transports.http.following.stream import Records, TopicStream
-from lifebus_transports.http.operations.errors import HttpRefusal, refusal_of, refuse
-from lifebus_transports.http.requests import query_of, respond
+from lifebus_transports.http.operations.errors import HttpRefusal
+from lifebus_transports.http.requests import respond
 
 _log = structlog.get_logger("lifebus.gateway")
 _TYPE = (b"content-type", b"text/event-stream; charset=utf-8")
@@ -36,16 +35,9 @@ class EventStreams:
     async def answer(self, request: Request) -> Response:
         """Return the answer that follows, or why there is none."""
         try:
-            query: StreamQuery = query_of(request.scope["query_string"].decode("latin-1"), StreamQuery)
-            opening = opening_of(query, request.headers.get("last-event-id"))
-            stream = self._following.stream(opening)
-            first = await stream.open(opening.cursor, opening.begin)
+            _, stream, first = await self._following.answer(request.scope, request.headers.get("last-event-id"))
         except HttpRefusal as refusal:
             return respond(refusal.reply)
-        except ValueError as fault:
-            return respond(refuse(400, "invalid_request", str(fault)[:512]))
-        except LifebusError as fault:
-            return respond(refusal_of(fault))
         if request.method == "HEAD":
             return Response(headers={"Content-Type": "text/event-stream"})
         return _EventResponse(self._following, stream, first)

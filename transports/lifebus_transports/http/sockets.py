@@ -26,9 +26,8 @@ from lifebus_transports.http.following.frames import (
 )
 from lifebus_transports.http.following.opening import StreamQuery, opening_of
 from lifebus_transports.http.following.stream import Records, TopicStream
-from lifebus_transports.http.operations.errors import HttpRefusal, refusal_of, refuse
-from lifebus_transports.http.operations.operation import RouteReply
-from lifebus_transports.http.requests import query_of, respond
+from lifebus_transports.http.operations.errors import HttpRefusal
+from lifebus_transports.http.requests import respond
 
 # The code of a connection whose stream cannot go on
 _FAILED: Final = 1011
@@ -47,24 +46,17 @@ class SocketStreams:
         """Serve one connection until it ends."""
         socket = WebSocket(scope, receive, send)
         try:
-            query: StreamQuery = query_of(scope["query_string"].decode("latin-1"), StreamQuery)
-            opening = opening_of(query, socket.headers.get("last-event-id"))
-            stream = self._following.stream(opening)
-            first = await stream.open(opening.cursor, opening.begin)
+            query, stream, first = await self._following.answer(scope, socket.headers.get("last-event-id"))
         except HttpRefusal as refusal:
-            await _deny(socket, refusal.reply)
-        except ValueError as fault:
-            await _deny(socket, refuse(400, "invalid_request", str(fault)[:512]))
-        except LifebusError as fault:
-            await _deny(socket, refusal_of(fault))
-        else:
-            await socket.accept()
-            connection = _Connection(socket, self._following, query)
-            self._following.counters.streams += 1
-            try:
-                await connection.serve(stream, first)
-            finally:
-                self._following.counters.streams -= 1
+            await socket.send_denial_response(respond(refusal.reply))
+            return
+        await socket.accept()
+        connection = _Connection(socket, self._following, query)
+        self._following.counters.streams += 1
+        try:
+            await connection.serve(stream, first)
+        finally:
+            self._following.counters.streams -= 1
 
 
 class _Connection:
@@ -146,9 +138,8 @@ class _Connection:
         query = msgspec.structs.replace(
             self._query, topic=command.topics, thread_id=command.thread_id, last_event_id=command.last_event_id
         )
-        opening = opening_of(query, None)
-        stream = self._following.stream(opening)
-        self._follow(stream, await stream.open(opening.cursor, opening.begin), tasks)
+        stream, first = await self._following.open(opening_of(query, None))
+        self._follow(stream, first, tasks)
 
     async def _trouble(self, code: str, message: str, last_id: str | None = None) -> None:
         await self._send(control_message(ErrorFrame(id=last_id, payload=Trouble(code=code, message=message[:512]))))
@@ -163,7 +154,3 @@ class _Connection:
         with anyio.fail_after(self._following.send_s):
             async with self._sending:
                 await self._socket.send({"type": "websocket.send", "text": message})
-
-
-async def _deny(socket: WebSocket, reply: RouteReply) -> None:
-    await socket.send_denial_response(respond(reply))

@@ -1,12 +1,17 @@
 """What both kinds of streams share: who opens them, and how they end."""
 
 import anyio
+from starlette.types import Scope
 
+from lifebus_contract import LifebusError
 from lifebus_transports.http.counters import GatewayCounters
-from lifebus_transports.http.following.opening import Opening
+from lifebus_transports.http.following.frames import ControlFrame
+from lifebus_transports.http.following.opening import Opening, StreamQuery, opening_of
 from lifebus_transports.http.following.pages import Pages
 from lifebus_transports.http.following.stream import TopicStream
 from lifebus_transports.http.following.wakes import Wakes
+from lifebus_transports.http.operations.errors import HttpRefusal, refusal_of, refuse
+from lifebus_transports.http.requests import query_of
 
 
 class Following:
@@ -22,6 +27,25 @@ class Following:
         self._pages = pages
         self._wakes = wakes
 
-    def stream(self, opening: Opening) -> TopicStream:
-        """Return a stream that is not open yet."""
-        return TopicStream(opening.topics, self._pages, self._wakes, thread_id=opening.thread_id)
+    async def answer(self, scope: Scope, last_id: str | None) -> tuple[StreamQuery, TopicStream, ControlFrame]:
+        """Return what a request asks for, the stream that it gets, and the first frame of that.
+
+        Raises:
+            HttpRefusal: why there is none.
+        """
+        try:
+            query: StreamQuery = query_of(scope["query_string"].decode("latin-1"), StreamQuery)
+            return query, *await self.open(opening_of(query, last_id))
+        except ValueError as fault:
+            raise HttpRefusal(refuse(400, "invalid_request", str(fault)[:512])) from None
+        except LifebusError as fault:
+            raise HttpRefusal(refusal_of(fault)) from None
+
+    async def open(self, opening: Opening) -> tuple[TopicStream, ControlFrame]:
+        """Return a stream and its first frame.
+
+        Raises:
+            LifebusError: the broker refused.
+        """
+        stream = TopicStream(opening.topics, self._pages, self._wakes, thread_id=opening.thread_id)
+        return stream, await stream.open(opening.cursor, opening.begin)
