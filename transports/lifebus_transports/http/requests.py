@@ -57,6 +57,14 @@ def headers_of(scope: Scope) -> Headers:
     return [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in scope["headers"]]
 
 
+def origin_of(scope: Scope) -> dict[str, str]:
+    """Return where a request came from, as an audit keeps it: `ip` and `userAgent`, each where it is known."""
+    client: tuple[str, int] | None = scope.get("client")
+    agent = next((value for name, value in headers_of(scope) if name == "user-agent"), "")
+    found = {"ip": client[0] if client else "", "userAgent": agent[:256]}
+    return {name: value for name, value in found.items() if value}
+
+
 def query_of(text: str, kind: type[msgspec.Struct]) -> Any:
     """Return the parameters of an address in a type; those that are lists may come more than once.
 
@@ -113,7 +121,6 @@ async def _asked(request: Request, operation: Operation, calls: Calls) -> RouteR
         if not operation.body_last or refusal.reply.status != _BAD_REQUEST:
             raise
         fault = refusal
-    client = request.client
     return RouteRequest(
         calls=calls,
         peer=GatewayPeer(),
@@ -122,10 +129,7 @@ async def _asked(request: Request, operation: Operation, calls: Calls) -> RouteR
         body=body,
         body_fault=fault,
         actor=request.scope.get("lifebus.actor", RoleActor("", None)),
-        origin={
-            "ip": client.host if client is not None else None,
-            "userAgent": (request.headers.get("user-agent") or "")[:256] or None,
-        },
+        origin=origin_of(request.scope),
     )
 
 

@@ -9,6 +9,7 @@ from lifebus_transports.http.access.checks import AccessRefusal
 from lifebus_transports.http.access.rbac import MAY_LIST, MAY_RELOAD, Denied
 from lifebus_transports.http.operations.operation import Gate, NoFields, Operation, RouteReply, RouteRequest, Served
 from lifebus_transports.http.ports import Calls, OperatorPeer
+from lifebus_transports.http.requests import origin_of
 from lifebus_transports.messages.common import Nothing
 from lifebus_transports.messages.extensions.bodies import (
     Actor,
@@ -56,8 +57,7 @@ async def _list(asked: RouteRequest) -> ExtensionList:
 
 
 async def _reload(asked: RouteRequest) -> RouteReply:
-    origin = {name: value for name, value in asked.origin.items() if value is not None}
-    actor = Actor(role=asked.actor.role, id=asked.actor.actor, origin=origin)
+    actor = Actor(role=asked.actor.role, id=asked.actor.actor, origin=asked.origin)
     # The role was the proof that the caller may do what operators do.
     answer: ReloadAnswer = await asked.calls.call(OperatorPeer(), "extensions_reload", ReloadExtensions(actor=actor))
     return RouteReply(_status(answer), answer)
@@ -65,12 +65,8 @@ async def _reload(asked: RouteRequest) -> RouteReply:
 
 async def denied(calls: Calls, refusal: AccessRefusal, scope: Scope) -> None:
     """Have the audit say that a reload was denied; where it cannot, the denial stands all the same."""
-    client = scope.get("client")
-    agents = [value.decode("latin-1") for name, value in scope["headers"] if name == b"user-agent"]
-    found = {"ip": client[0] if client else None, "userAgent": agents[0][:256] if agents else None}
     role = refusal.role if isinstance(refusal, Denied) else ""
-    origin = {name: value for name, value in found.items() if value}
-    body = DenyExtensions(actor=Actor(role=role or "unknown", origin=origin), why=refusal.code)
+    body = DenyExtensions(actor=Actor(role=role or "unknown", origin=origin_of(scope)), why=refusal.code)
     try:
         await calls.call(OperatorPeer(), "extensions_denied", body)
     except LifebusError as fault:

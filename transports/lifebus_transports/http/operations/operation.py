@@ -55,8 +55,8 @@ class RouteRequest(Struct, frozen=True, kw_only=True):
     body: Any
     body_fault: Exception | None = None
     actor: RoleActor
-    origin: Mapping[str, str | None]
-    """Where it came from, as an audit keeps it: `ip` and `userAgent`."""
+    origin: dict[str, str]
+    """Where it came from, as an audit keeps it: `ip` and `userAgent`, each where it is known."""
 
     def require_body(self) -> Any:
         """Return the body of an operation whose body comes last.
