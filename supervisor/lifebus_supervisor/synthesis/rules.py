@@ -22,7 +22,7 @@ from lifebus_contract.transcripts import EntryStatus, TranscriptEntry
 from lifebus_supervisor.extensions.rules.plain_json import as_list, as_object
 from lifebus_supervisor.transcripts.records import StoredEntry
 from lifebus_supervisor.transcripts.rules.filling import APPROVAL, approvals_of, read_signal
-from lifebus_supervisor.transcripts.rules.items import details_of
+from lifebus_supervisor.transcripts.rules.items import details_of, name_in_turn
 
 FILE_CHANGE: Final = "item/fileChange/requestApproval"
 """The method by which an app-server asks for the approval of changes to files."""
@@ -181,7 +181,7 @@ def lines_of(entries: Sequence[StoredEntry], turn: str) -> str:
 
 
 def _is_item(entry: TranscriptEntry, due: DueEvent) -> bool:
-    names = (due.item_id, f"{(due.item_id or '')[:127]}@{due.turn_id[:127]}")
+    names = (due.item_id, name_in_turn(due.item_id or "", due.turn_id))
     return entry.type == "fileChange" and entry.turn_id == due.turn_id and entry.message_id in names
 
 

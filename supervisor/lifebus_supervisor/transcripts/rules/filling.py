@@ -21,6 +21,7 @@ from lifebus_supervisor.transcripts.rules.items import (
     command_line,
     details_of,
     final_status,
+    name_in_turn,
     role_of,
     text_of,
 )
@@ -271,7 +272,7 @@ class _Filling:
     def _message_id(self, name: str, turn: str) -> str:
         """Return the message id of an item; one that another turn used already has the turn in it."""
         known = self._get(name)
-        return name if known is None or known.entry.turn_id == turn else f"{name[:127]}@{turn[:127]}"
+        return name if known is None or known.entry.turn_id == turn else name_in_turn(name, turn)
 
     def _get(self, message_id: str) -> StoredEntry | None:
         return self._changed.get(message_id) or self._state.get(message_id)

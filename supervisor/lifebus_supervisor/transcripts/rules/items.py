@@ -66,6 +66,11 @@ def text_of(item: dict[str, Any]) -> ItemText:
             return ItemText(_text(item.get("text")), _details(item))
 
 
+def name_in_turn(name: str, turn: str) -> str:
+    """Return the message id of an item whose own id another turn used already."""
+    return f"{name[:127]}@{turn[:127]}"
+
+
 def command_line(command: str) -> str:
     """Return how the content of a command begins, before its output."""
     return f"$ {command}\n"
