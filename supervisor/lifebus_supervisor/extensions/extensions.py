@@ -101,10 +101,6 @@ class Extensions:
         """Tell handlers of an event now, ahead of those that wait, and return their results."""
         return await self._run_pass(event)
 
-    def listens(self, event_type: str) -> bool:
-        """Whether any handler is registered for a type of event."""
-        return event_type in self.current.handlers
-
     async def reload(self, actor: Actor) -> ReloadAnswer:
         """Load everything anew: all of it takes the place of the present set, or nothing changes."""
         reload_id, before = self._clocks.new_id(), self.current

@@ -49,7 +49,6 @@ class Candidate(Struct, frozen=True, kw_only=True):
     module_name: str
     path: str
     origin: OriginType
-    names: frozenset[str]
     shadows: tuple[str, ...] = ()
 
 
@@ -97,10 +96,9 @@ def _in_root(root: Root, listing: EntriesOf) -> Iterable[Candidate]:
 
 
 def _candidate(root: Root, path: str, entries: Sequence[Entry]) -> Candidate | None:
-    names = frozenset(entry.name for entry in entries if entry.is_file)
-    if not names & _MARKS:
+    if not any(entry.is_file and entry.name in _MARKS for entry in entries):
         return None
-    return Candidate(module_name=PurePosixPath(path).name, path=path, origin=root.origin, names=names)
+    return Candidate(module_name=PurePosixPath(path).name, path=path, origin=root.origin)
 
 
 def _distinct(inorder: Sequence[Candidate]) -> Discovered:

@@ -19,7 +19,6 @@ from lifebus_supervisor.extensions.rules.plain_json import as_list, as_object
 TOML_NAME: Final = "extension.toml"
 JSON_NAME: Final = "extension.manifest.json"
 ENTRYPOINT: Final = "events.py"
-MAX_MANIFEST_BYTES: Final = 65_536
 
 _Text = Annotated[str, Meta(pattern=r"^[^\x00-\x1f\x7f]{1,256}$(?!\n)")]
 _Names = Annotated[tuple[_Text, ...], Meta(max_length=256)]
@@ -34,7 +33,6 @@ class Demand(Struct, frozen=True):
 
     text: str
     alternatives: Range
-    is_exact: bool = False
 
 
 class ProfileDemand(Struct, frozen=True):
@@ -174,7 +172,7 @@ def _profile_demand(one: dict[str, Any]) -> Demand | None:
     if not isinstance(exact, str):
         return None
     try:
-        return Demand(exact, read_npm_range(f"={'.'.join(_three(exact))}"), is_exact=True)
+        return Demand(exact, read_npm_range(f"={'.'.join(_three(exact))}"))
     except UnreadableRange as fault:
         raise UnreadableManifest(f"{JSON_NAME}: {fault}") from None
 
