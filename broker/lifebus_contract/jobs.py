@@ -29,23 +29,35 @@ MAX_INTENTS: Final = 32
 MAX_PROJECT: Final = 200
 """Most characters of a project's id."""
 
+MAX_DEDUPE_KEY: Final = 512
+"""Most characters of a key that makes two jobs the same."""
+
+MAX_REASON: Final = 2_048
+"""Most characters of what a job says of its end."""
+
+MAX_SUGGESTION: Final = 8_000
+"""Most characters of a suggested request."""
+
+MAX_SUGGESTION_ERROR: Final = 4_000
+"""Most characters of why there is none."""
+
 ProjectId = Annotated[str, Meta(min_length=1, max_length=MAX_PROJECT)]
 """A project, or ``session:ID`` for a session without one; it is a part of a thread's name, which is bounded."""
 
 JobId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:-]*$(?!\n)", max_length=128)]
 """The id of a job; whoever enqueues may choose it, so that the same call can be made again."""
 
-DedupeKey = Annotated[str, Meta(min_length=1, max_length=512)]
+DedupeKey = Annotated[str, Meta(min_length=1, max_length=MAX_DEDUPE_KEY)]
 """What makes two jobs of one project and type the same."""
 
-SuggestionText = Annotated[str, Meta(max_length=8_000)]
+SuggestionText = Annotated[str, Meta(max_length=MAX_SUGGESTION)]
 """The text of a suggested request."""
 
-SuggestionError = Annotated[str, Meta(max_length=4_000)]
+SuggestionError = Annotated[str, Meta(max_length=MAX_SUGGESTION_ERROR)]
 """Why there is none."""
 
 _Text = Annotated[str, Meta(max_length=8_192)]
-_Reason = Annotated[str, Meta(max_length=2_048)]
+_Reason = Annotated[str, Meta(max_length=MAX_REASON)]
 _Time = Annotated[str, Meta(max_length=32)]
 
 

@@ -1,18 +1,16 @@
 """What a job is when it is queued: the caller's words, and where he says nothing, those of its type.  Pure."""
 
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from lifebus_contract import InvalidRequest
 from lifebus_contract.fields import Metadata
-from lifebus_contract.jobs import MAX_PAYLOAD_BYTES, Dedupe, NewJob
+from lifebus_contract.jobs import MAX_DEDUPE_KEY, MAX_PAYLOAD_BYTES, Dedupe, NewJob
 from lifebus_supervisor.configuration.queue_settings import QueueSettings
 from lifebus_supervisor.queue.ports import JobType
 from lifebus_supervisor.queue.records import JobDefinition
 from lifebus_supervisor.queue.rules.duplicates import digest_of
-
-_LONGEST_KEY: Final = 512
 
 
 def define(new: NewJob, kind: JobType, settings: QueueSettings, job_id: str) -> JobDefinition:
@@ -34,7 +32,7 @@ def define(new: NewJob, kind: JobType, settings: QueueSettings, job_id: str) -> 
         source_session_id=new.source_session_id,
         priority=new.priority or kind.priority,
         dedupe=dedupe if key is not None else Dedupe.NONE,
-        dedupe_key=None if key is None else key[:_LONGEST_KEY],
+        dedupe_key=None if key is None else key[:MAX_DEDUPE_KEY],
         max_attempts=new.max_attempts or kind.max_attempts or settings.max_attempts,
         time_limit_ms=new.time_limit_ms or kind.time_limit_ms or settings.time_limit_ms,
         cancel_grace_ms=kind.cancel_grace_ms if new.cancel_grace_ms is None else new.cancel_grace_ms,

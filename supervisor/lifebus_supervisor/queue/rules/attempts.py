@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from lifebus_contract.jobs import MAX_RESULT_BYTES, JobState
+from lifebus_contract.jobs import MAX_REASON, MAX_RESULT_BYTES, JobState
 from lifebus_supervisor.queue.records import JobEnded, JobRecord, JobRequeued, JobStanding
 from lifebus_supervisor.runtime.rules.retry_pause import pause_ms
 
@@ -20,8 +20,6 @@ USED_UP: Final = "recovery_max_attempts_exceeded"
 UNKNOWN_TYPE: Final = "recovery_unknown_job_type"
 INVALID_PAYLOAD: Final = "recovery_invalid_payload"
 NO_REASON: Final = "unknown orchestrator error"
-
-_MOST_REASON: Final = 2_048
 
 
 class StopReason(StrEnum):
@@ -90,7 +88,7 @@ def recovered(
 
 def reason_of(error: str | None) -> str:
     """Return an error as a job keeps it: bounded, and never empty."""
-    text = (error or "").strip()[:_MOST_REASON]
+    text = (error or "").strip()[:MAX_REASON]
     return text or NO_REASON
 
 

@@ -6,6 +6,8 @@ import msgspec
 from msgspec import Struct
 
 from lifebus_contract.jobs import (
+    MAX_SUGGESTION,
+    MAX_SUGGESTION_ERROR,
     CompletionSignal,
     JobEvent,
     JobEventPayload,
@@ -35,8 +37,6 @@ _SUGGESTIONS: Final = {
     JobState.FAILED: SuggestionStatus.ERROR,
     JobState.CANCELED: SuggestionStatus.CANCELED,
 }
-_MOST_TEXT: Final = 8_000
-_MOST_ERROR: Final = 4_000
 
 
 def events_of(after: JobStanding, record: JobRecord) -> list[tuple[str, bytes]]:
@@ -104,7 +104,7 @@ def suggestion_of(job: JobStanding) -> JobSuggestion | None:
     text = _suggested(job.result) if status is SuggestionStatus.COMPLETE else None
     if status is SuggestionStatus.COMPLETE and text is None:
         return JobSuggestion(session, key, SuggestionStatus.ERROR, None, "the job ended without a suggestion")
-    return JobSuggestion(session, key, status, text, (job.error or "")[:_MOST_ERROR] or None)
+    return JobSuggestion(session, key, status, text, (job.error or "")[:MAX_SUGGESTION_ERROR] or None)
 
 
 def _suggested(result: Any) -> str | None:
@@ -113,4 +113,4 @@ def _suggested(result: Any) -> str | None:
         return None
     found = cast("dict[str, Any]", result)
     texts = (found.get(key) for key in ("suggestion", "outputText"))
-    return next((text[:_MOST_TEXT] for text in texts if isinstance(text, str) and text.strip()), None)
+    return next((text[:MAX_SUGGESTION] for text in texts if isinstance(text, str) and text.strip()), None)
