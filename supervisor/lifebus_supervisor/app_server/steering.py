@@ -127,7 +127,8 @@ class AppServerSteering:
         """
         for origin in self._reachable():
             report = await self._ask(origin, self._order("steered", _LOOK_S, action_id=action_id))
-            if report is not None and report.state is not SteeringState.ABSENT:
+            # An observer that could not be asked has not said that nothing was sent.
+            if report is not None and report.state not in {SteeringState.ABSENT, SteeringState.UNREACHABLE}:
                 return _outcome(report)
         return None
 
@@ -152,7 +153,9 @@ class AppServerSteering:
         Raises:
             BrokerBusy: too many orders wait for this observer.
         """
-        observer = self._observers[origin]
+        observer = self._observers.get(origin)
+        if observer is None:  # it went while another one was asked
+            return _not_fetched(origin, order)
         if len(observer.orders) >= _MAX_ORDERS:
             raise BrokerBusy("too many orders wait for this app-server's observer", code="busy")
         future: asyncio.Future[OrderReport] = asyncio.get_running_loop().create_future()
@@ -164,15 +167,7 @@ class AppServerSteering:
         try:
             with anyio.move_on_after(order.timeout_ms / 1000 + _GRACE_S):
                 return await future
-            if order in observer.orders:
-                return OrderReport(
-                    client_id="lifebus",
-                    origin=origin,
-                    number=order.number,
-                    state=SteeringState.UNREACHABLE,
-                    message="the observer did not fetch the order",
-                )
-            return None
+            return _not_fetched(origin, order) if order in observer.orders else None
         finally:
             del observer.reports[order.number]
             # Not fetched in time, or given up: it must not be done later.
@@ -206,6 +201,16 @@ _STATES: Final = {
     SteeringState.UNREACHABLE: ControlState.UNREACHABLE,
     SteeringState.ABSENT: ControlState.UNREACHABLE,
 }
+
+
+def _not_fetched(origin: str, order: SteeringOrder) -> OrderReport:
+    return OrderReport(
+        client_id="lifebus",
+        origin=origin,
+        number=order.number,
+        state=SteeringState.UNREACHABLE,
+        message="the observer did not fetch the order",
+    )
 
 
 def _outcome(report: OrderReport | None) -> ControlOutcome:

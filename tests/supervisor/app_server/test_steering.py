@@ -73,6 +73,29 @@ async def test_an_order_that_no_observer_fetches_in_time_is_not_done_later(monke
     assert await at.fetch("one", 0) is None
 
 
+async def test_an_observer_that_cannot_be_asked_has_not_said_that_nothing_was_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "_LOOK_S", 0.001)
+    monkeypatch.setattr(module, "_GRACE_S", 0.001)
+    at = Observers()
+    await at.fetch("one", 0)
+    assert await at.steering.steered("a") is None
+
+
+async def test_an_observer_that_goes_while_another_one_is_asked_is_passed_over() -> None:
+    at = Observers()
+    for origin in ("goes", "refuses"):
+        await at.fetch(origin, 0)
+    outcome = asyncio.ensure_future(at.steering.steer("t", "u", "text", None))
+    order = await at.fetch("refuses")
+    assert order is not None
+    at.now = 60.0
+    await at.fetch("comes", 0)
+    at.report("refuses", order.number, SteeringState.REFUSED, "no active turn to steer")
+    assert await outcome == ControlOutcome(ControlState.REFUSED, "no active turn to steer")
+
+
 async def test_an_order_that_was_given_up_is_not_done_later() -> None:
     at = Observers()
     await at.fetch("one", 0)
