@@ -8,7 +8,8 @@ import asyncio
 import itertools
 import os
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
 
@@ -36,6 +37,8 @@ _MAX_KNOWN: Final = 256
 
 Outcome = tuple[SteeringState, str, str, str]
 """What became of an order: the state, what the server said, the thread and the turn."""
+
+_CLIENT_BUSY: Final[Outcome] = (SteeringState.UNREACHABLE, "the client is in the middle of a line", "", "")
 
 
 class _Error(msgspec.Struct):
@@ -73,7 +76,7 @@ class Steering:
         self._numbers = itertools.count(1)
         self._read: dict[Direction, int] = {"in": 0, "out": 0}
         self._moved = asyncio.Event()
-        self._watching: dict[int, Callable[[_Message], None]] = {}
+        self._looks: list[Callable[[_Message], None]] = []
         self._uncertain: set[str] = set()
         self._turn = asyncio.Lock()
         self._told: OrderedDict[str, Outcome] = OrderedDict()
@@ -119,38 +122,42 @@ class Steering:
         return next((asked for asked in found if asked.method in _ANSWERS), None)
 
     async def _decide(self, order: SteeringOrder) -> Outcome:
-        seconds = order.timeout_ms / 1000
-        until = asyncio.get_running_loop().time() + seconds
+        until = _deadline(order)
         async with self._turn:  # one at a time: a second decision finds what the first one has done
-            while True:
-                asked = self._find(order.approval_id)
-                if asked is None:
-                    return SteeringState.LATE, "it is not pending any more", "", ""
-                settled: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-                position, key = self._read["in"], next(self._numbers)
-                self._watch(key, partial(_settle, asked, settled))
-                try:
-                    left = until - asyncio.get_running_loop().time()
-                    self.sender = order.by
-                    line = _line({"id": asked.request_id, "result": {"decision": _decision(asked.method, order)}})
-                    outcome, passed = await self._way.send(line, position=position, seconds=max(0.0, left) / 2)
-                    if outcome == MOVED:
-                        await self._until_read(passed, until)
-                        continue
-                    if outcome != SENT:
-                        return SteeringState.UNREACHABLE, "the client is in the middle of a line", "", ""
-                    return await _within(settled, until, asked)
-                except TimeoutError:
-                    return SteeringState.UNREACHABLE, "the client went on and on", "", ""
-                finally:
-                    self._unwatch(key)
+            try:
+                while True:
+                    asked = self._find(order.approval_id)
+                    if asked is None:
+                        return SteeringState.LATE, "it is not pending any more", "", ""
+                    outcome = await self._answer(asked, order, until)
+                    if outcome is not None:
+                        return outcome
+            except TimeoutError:
+                return SteeringState.UNREACHABLE, "the client went on and on", "", ""
+
+    async def _answer(self, asked: OperatorAsked, order: SteeringOrder, until: float) -> Outcome | None:
+        """Send a decision; return what became of it, None where the client had said more, which is read by now.
+
+        Raises:
+            TimeoutError: that was not read in time.
+        """
+        settled: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        line = _line({"id": asked.request_id, "result": {"decision": _decision(asked.method, order)}})
+        position = self._read["in"]
+        with self._watching(partial(_settle, asked, settled)):
+            sent, passed = await self._send(line, order.by, until, position)
+            if sent == SENT:
+                return await _within(settled, until, asked)
+        if sent == MOVED:
+            await self._until_read(passed, until)
+            return None
+        return _CLIENT_BUSY
 
     async def _request(self, order: SteeringOrder) -> Outcome:
         """Send a request of ours about a thread, and wait for the answer."""
         if not self._stream.has_thread(order.thread):
             return SteeringState.UNREACHABLE, "this app-server has no such thread", "", ""
-        number = next(self._numbers)
-        name = f"{self._prefix}{number}"
+        name = f"{self._prefix}{next(self._numbers)}"
         params: dict[str, Any] = {"threadId": order.thread, "input": [{"type": "text", "text": order.text}]}
         if order.kind == "steer":
             params["expectedTurnId"] = order.turn
@@ -158,24 +165,27 @@ class Steering:
         if len(line) > MAX_LINE_BYTES:
             return SteeringState.UNREACHABLE, f"the line is over {MAX_LINE_BYTES} bytes", "", ""
         answered: asyncio.Future[_Message] = asyncio.get_running_loop().create_future()
-        until = asyncio.get_running_loop().time() + order.timeout_ms / 1000
-        self._watch(number, partial(_answer, name, answered))
-        try:
-            async with self._turn:
-                self.sender = order.by
-                left = until - asyncio.get_running_loop().time()
-                sent, _ = await self._way.send(line, position=ANY_POSITION, seconds=max(0.0, left) / 2, request_id=name)
-            if sent != SENT:
-                return SteeringState.UNREACHABLE, "the client is in the middle of a line", "", ""
-            async with asyncio.timeout_at(until):
-                answer = await answered
-        except TimeoutError:
-            return SteeringState.UNKNOWN, "the app-server has not answered", order.thread, order.turn
-        finally:
-            self._unwatch(number)
+        until = _deadline(order)
+        with self._watching(partial(_see_answer, name, answered)):
+            try:
+                async with self._turn:
+                    sent, passed = await self._send(line, order.by, until, ANY_POSITION, name)
+                    if sent != SENT:
+                        return _CLIENT_BUSY
+                    await self._until_read(passed, until)  # or it would be taken for the next one's
+                async with asyncio.timeout_at(until):
+                    answer = await answered
+            except TimeoutError:
+                return SteeringState.UNKNOWN, "the app-server has not answered", order.thread, order.turn
         if answer.error is not None:
             return SteeringState.REFUSED, answer.error.message[:1_024], order.thread, order.turn
         return SteeringState.DONE, "", order.thread, _turn_in(answer.result) or order.turn
+
+    async def _send(self, line: bytes, by: str, until: float, position: int, name: str = "") -> tuple[int, int]:
+        """Have a line sent in the first half of the time that is left; the other half is for the server."""
+        self.sender = by
+        left = until - asyncio.get_running_loop().time()
+        return await self._way.send(line, position=position, seconds=max(0.0, left) / 2, request_id=name)
 
     async def _until_read(self, position: int, until: float) -> None:
         """Wait until all that the client had said is read.
@@ -188,22 +198,29 @@ class Steering:
                 self._moved.clear()
                 await self._moved.wait()
 
-    def _watch(self, key: int, look: Callable[[_Message], None]) -> None:
-        self._watching[key] = look
+    @contextmanager
+    def _watching(self, look: Callable[[_Message], None]) -> Generator[None]:
+        """Have each message of the server looked at meanwhile."""
+        self._looks.append(look)
         self._stream.watch = self._see
-
-    def _unwatch(self, key: int) -> None:
-        del self._watching[key]
-        if not self._watching:
-            self._stream.watch = None
+        try:
+            yield
+        finally:
+            self._looks.remove(look)
+            if not self._looks:
+                self._stream.watch = None
 
     def _see(self, line: bytes) -> None:
         try:
             message = msgspec.json.decode(line, type=_Message)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             return
-        for look in list(self._watching.values()):
+        for look in list(self._looks):
             look(message)
+
+
+def _deadline(order: SteeringOrder) -> float:
+    return asyncio.get_running_loop().time() + order.timeout_ms / 1000
 
 
 def _name_of(asked: OperatorAsked) -> str:
@@ -230,7 +247,7 @@ def _settle(asked: OperatorAsked, settled: "asyncio.Future[bool]", message: _Mes
         settled.set_result(False)
 
 
-def _answer(name: str, answered: "asyncio.Future[_Message]", message: _Message) -> None:
+def _see_answer(name: str, answered: "asyncio.Future[_Message]", message: _Message) -> None:
     if message.id == name and message.method is None and not answered.done():
         answered.set_result(message)
 
