@@ -84,7 +84,7 @@ def compactions(events: Iterable[LogEvent]) -> Iterator[LoaEvent]:
     """Yield the standard event of each compaction that is on record among the bus's events of a run."""
     for event in events:
         if event.event == _COMPACTED:
-            yield structs.replace(loa_event(event), event=StandardEvent.CONTEXT_COMPACTION.value)
+            yield standard_event(event)
 
 
 def in_order(events: Iterable[LoaEvent]) -> tuple[LoaEvent, ...]:

@@ -134,10 +134,9 @@ async def _record(
     """Count what the summary has cost, and log that the context is smaller; what cannot be kept is no failure of it."""
     said = {use.model: use.cost_micros for use in report.uses}
     try:
-        for one in costs:
-            (known,) = await all_priced([one], at_ms)
+        for known in await all_priced(costs, at_ms):
             # Its own estimate is better than none.
-            micros = known.cost_micros if known.cost_micros is not None else said.get(one.model) or None
+            micros = known.cost_micros if known.cost_micros is not None else said.get(known.model) or None
             await _count(structs.replace(known, cost_micros=micros), books)
         if event is not None:
             await books.log(event)
