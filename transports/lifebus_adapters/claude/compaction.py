@@ -6,8 +6,9 @@ money is that of the whole session, but for one field.
 
 from typing import Any, Final, cast
 
+from lifebus_adapters.claude.one_shot import tokens_of_models
 from lifebus_adapters.shared.compaction import SESSION, CompactionReport, SessionCompaction
-from lifebus_adapters.shared.one_shot import OneShotReport, TokenUse, count, message, micros, name, part, records
+from lifebus_adapters.shared.one_shot import OneShotReport, message, micros, name, part, records
 from lifebus_contract.fields import MAX_INTEGER
 
 
@@ -55,13 +56,7 @@ def _uses(models: dict[str, Any]) -> tuple[OneShotReport, ...]:
     found: list[OneShotReport] = []
     for model in models:
         usage = part(models, model)
-        read, written = count(usage.get("cacheReadInputTokens")), count(usage.get("cacheCreationInputTokens"))
-        tokens = TokenUse(
-            input_tokens=count(usage.get("inputTokens")) + read + written,
-            output_tokens=count(usage.get("outputTokens")),
-            cache_read_tokens=read,
-            cache_write_tokens=written,
-        )
+        tokens = tokens_of_models({model: usage})
         found.append(OneShotReport(model=name(model), tokens=tokens, cost_micros=micros(usage.get("costUSD"))))
     return tuple(found)
 

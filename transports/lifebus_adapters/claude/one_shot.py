@@ -57,7 +57,7 @@ def _cost(result: Mapping[str, Any]) -> int | None:
         return _cost_of_models(part(result, "model_usage_since_last_result"))
     # Another version: its sums are those of this run where they have no tokens of another one.
     own, whole = part(result, "usage"), part(result, "modelUsage")
-    is_own = _sum([own]) == _tokens_of_models(whole)
+    is_own = _sum([own]) == tokens_of_models(whole)
     return micros(result.get("total_cost_usd")) if is_own else None
 
 
@@ -67,7 +67,8 @@ def _cost_of_models(usages: Mapping[str, Any]) -> int | None:
     return sum(known) if len(known) == len(costs) else None
 
 
-def _tokens_of_models(usages: Mapping[str, Any]) -> TokenUse:
+def tokens_of_models(usages: Mapping[str, Any]) -> TokenUse:
+    """Return the tokens of all models, each with its own counts as a result has them; input includes the cache."""
     names = {
         "inputTokens": "input_tokens",
         "outputTokens": "output_tokens",
