@@ -5,7 +5,7 @@ receipt that was looked at is durable, so that a broker which starts again goes 
 filled with what came late is looked at again.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Final
 
 import anyio
@@ -92,16 +92,12 @@ class SessionEndings:
         Raises:
             LifebusError: the ledger or its journal cannot be read or written now.
         """
-        after, complete = self._cursor, False
-        while not complete:
-            page = await self._ledger.read(Query(after=after, event=LifecycleEvent.SESSION_ENDED, past_damage=True))
-            for stored in page.stored:
+        async for ends, through in self._ends_after(self._cursor):
+            for stored in ends:
                 if stored.harness_session_id is not None:
                     await self._close((stored.adapter_id, stored.harness_session_id))
-            # Pruned receipts are of sessions that ended long ago.
-            complete, after = page.complete, max(page.floor if page.snapshot_required else page.next, after)
-            if page.stored:
-                await self._note(after)
+            if ends:
+                await self._note(through)
         while self._filled:
             # Taken out before: what is filled meanwhile puts it in again.
             session = next(iter(self._filled))
@@ -153,13 +149,21 @@ class SessionEndings:
         if not heads or not heads[0].ended:
             return None
         newest: StoredReceipt | None = None
-        after, complete = 0, False
+        async for ends, _ in self._ends_after(0, session):
+            newest = ends[-1] if ends else newest
+        return (EntryStatus.ERROR, "the session ended") if newest is None else _how(newest)
+
+    async def _ends_after(
+        self, after: int, session: _Session | None = None
+    ) -> AsyncGenerator[tuple[Sequence[StoredReceipt], int]]:
+        """Yield the ends of a session, or of all, behind a position, page by page, each with where it leads to."""
+        complete = False
         while not complete:
             query = Query(session=session, event=LifecycleEvent.SESSION_ENDED, after=after, past_damage=True)
             page = await self._ledger.read(query)
-            newest = page.stored[-1] if page.stored else newest
+            # Pruned receipts are of sessions that ended long ago.
             complete, after = page.complete, max(page.floor if page.snapshot_required else page.next, after)
-        return (EntryStatus.ERROR, "the session ended") if newest is None else _how(newest)
+            yield page.stored, after
 
     async def _note(self, position: int) -> None:
         journal = self._ledger.journal
