@@ -10,8 +10,8 @@ import resource
 import select
 import signal
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import anyio
@@ -132,6 +132,18 @@ def _started(program: str | Path | None, environment: dict[str, str], log: int, 
     return fork_server().start(entry, words, environment=environment, stdout=log, stderr=log, kept=[ready])
 
 
+@contextmanager
+def log_noted(broker: BrokerProcess) -> Iterator[None]:
+    """Add to what a test fails with whether the broker lives, and the end of its log."""
+    try:
+        yield
+    except BaseException as fault:
+        fault.add_note(
+            f"the broker {'lives' if broker.alive else 'has ended'}; the end of its log:\n{broker.log[-2_000:]}"
+        )
+        raise
+
+
 @asynccontextmanager
 async def broker_process(
     directory: Path, *, program: str | Path | None = None, **settings: str
@@ -141,7 +153,8 @@ async def broker_process(
     try:
         if not await broker.ready():
             raise RuntimeError(f"the broker ended with {await broker.ended()}:\n{broker.log}")
-        yield broker
+        with log_noted(broker):
+            yield broker
     finally:
         broker.close()
 

@@ -26,6 +26,8 @@ POOL = 40
 BATCH = 256
 BURST = 60
 MEBIBYTE = 1_048_576
+REST_S = 20.0
+"""Four times what the ledger waits without a write until it gives its pages back."""
 
 SOMETIMES = (
     "gap seen",
@@ -55,6 +57,10 @@ class Samples:
             self.threads.append(process.num_threads())
         self.descriptors.append(process.num_fds())
 
+    def course(self) -> list[int]:
+        """Return the memory in MiB, as it was at twenty times."""
+        return [value // MEBIBYTE for value in self.memory[:: max(1, len(self.memory) // 20)]]
+
     def grown(self, values: list[int]) -> float:
         """Return how much more it was in the last third than in the second; the first is the warm-up."""
         third = len(values) // 3
@@ -64,23 +70,32 @@ class Samples:
 class Soak:
     """Clients of all kinds, each at its work until the time is over; `seen` counts what happened."""
 
-    def __init__(self, broker: BrokerProcess, seconds: float) -> None:
-        self.broker, self.seconds, self.until = broker, seconds, 0.0
+    def __init__(self, broker: BrokerProcess) -> None:
+        self.broker, self.until = broker, 0.0
         self.seen: Counter[str] = Counter()
         self.samples = Samples()
         self.acknowledged = 0
         self._process = psutil.Process(broker.pid)
 
-    async def run(self) -> None:
-        """Do everything at once until the time is over, after as much as the first state cache takes."""
+    async def run(self, seconds: float) -> None:
+        """Do everything at once for so long, after as much as the first state cache takes."""
         async with lifebus.connect("soak-fill", runtime_dir=self.broker.runtime_dir, timeout=PATIENCE_S) as bus:
             while self.acknowledged < CACHE_EVERY:
                 await self._emit(bus)
-        self.until = time.monotonic() + self.seconds
+        self.until = time.monotonic() + seconds
         parts = (self._emit, self._repeat, self._reconnect, self._start_over, self._consume, self._observe, self._crowd)
         async with anyio.create_task_group() as tasks:
             for part in (*parts, self._look):
                 tasks.start_soon(self._again, part)
+
+    async def rest(self) -> int:
+        """Do nothing for `REST_S`, and return the least memory that the broker had meanwhile, in bytes."""
+        least = self.broker.memory
+        with anyio.move_on_after(REST_S):
+            while True:
+                await anyio.sleep(0.25)
+                least = min(least, self.broker.memory)
+        return least
 
     async def _again(self, part: Callable[[lifebus.Bus], Awaitable[None]]) -> None:
         """Let a part do its round on a new connection, again and again."""
