@@ -103,25 +103,28 @@ class Counter:
 
     @property
     def value(self) -> int:
-        return int(json.loads(self._path.read_bytes())["count"])
+        return counted(self._path.read_text())
 
     def _count(self) -> None:
         other = self._path.with_name("theirs.tmp")
-        while not self._stop.is_set() and self._look():
-            text = self._path.read_text()
+        while not self._stop.is_set() and (text := self._look()):
             other.write_text(text.replace(f'"count": {self.written}', f'"count": {self.written + 1}', 1))
             if self._path.read_text() == text:  # it looks before it writes, as we do; the gap is its own
                 other.rename(self._path)
                 self.written += 1
 
-    def _look(self) -> bool:
-        """Expect the last change; one of the last moment is put back, on a busy machine not at once."""
+    def _look(self) -> str | None:
+        """Return the file with the last change in it; one put back comes late on a busy machine."""
         deadline = time.monotonic() + PATIENCE_S
-        while self.value != self.written:
+        while counted(text := self._path.read_text()) != self.written:
             if time.monotonic() > deadline:
-                self.lost.append((self.value, self.written))
-                return False
-        return True
+                self.lost.append((counted(text), self.written))
+                return None
+        return text
+
+
+def counted(text: str) -> int:
+    return int(json.loads(text)["count"])
 
 
 def test_in_many_races_no_change_of_the_other_is_lost(tmp_path: Path) -> None:
