@@ -164,7 +164,8 @@ class Connection:
             raise _busy("the broker does not read") from None
         except zmq.ZMQError:
             raise TransportError("the connection is closed", code="closed") from None
-        self._reader.poke()  # sending may consume the edge that announces a message to read
+        finally:
+            self._reader.poke()
 
     def _receive(self, message: Message) -> None:
         if len(message) != 2:  # noqa: PLR2004  header and body

@@ -1,6 +1,7 @@
 """The request server: which handler it calls, which peer it answers, and what happens to peers that do not read."""
 
 import os
+import select
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,6 +17,7 @@ from lifebus_transports.messages.common import Nothing
 from lifebus_transports.messages.reads import Backfill, Marker
 from lifebus_transports.zmq.requests import RequestServer, ZmqRequest
 from support.broker_process import until
+from support.patience import PATIENCE_S
 from support.transports.zmq_pairs import client_of, gated_context
 
 PING = (encode_header(7, "ping"), b"\x80")
@@ -66,6 +68,19 @@ async def test_a_request_reaches_the_handler_typed_and_its_answer_the_asker() ->
         assert server.answer(bodies["backfill"][0], Backfill(after=6))
         assert await receive(other) == (1, "ok", {"after": 6})
         assert not one.poll(0)
+
+
+async def test_an_answer_that_cannot_be_sent_swallows_no_request() -> None:
+    """A failed send consumes the edge of the descriptor as well as one that succeeds."""
+    with open_server() as (server, address, asked), client_of(address, zmq.DEALER) as client:
+        descriptor = int(server._socket.getsockopt(zmq.FD))
+        for _ in range(20):
+            asked.clear()
+            client.send_multipart(PING)
+            # the loop does not run in between: the request is there, and nobody has looked
+            assert select.select([descriptor], [], [], PATIENCE_S)[0]
+            assert not server.send(b"gone", 1, "ok", Nothing())
+            await until(lambda: bool(asked))
 
 
 async def test_a_refusal_of_the_handler_is_the_answer() -> None:

@@ -145,8 +145,8 @@ class RequestServer:
         except zmq.ZMQError:
             self.counters.unanswerable += 1
             return False
-        # A send may swallow the edge that says that something can be read.
-        self._reader.poke()
+        finally:
+            self._reader.poke()
         return True
 
     def _send_large(self, message: tuple[bytes, bytes, bytes]) -> None:

@@ -34,8 +34,9 @@ class SocketReader:
     `at_least` is how many frames every message of this kind of socket has; asking for more costs, so the first ones
     are taken unasked.
 
-    The descriptor is edge-triggered: it reports new messages only once, and a send may swallow the edge.  So every
-    wake-up drains until nothing is left, and `poke` must be called after sends.
+    The descriptor is edge-triggered: it reports new messages only once, and a send may swallow the edge, also one that
+    fails.  So every wake-up drains until nothing is left, and `poke` must be called after each send, whatever became
+    of it.
     """
 
     def __init__(self, socket: "zmq.Socket[bytes]", handle: Callable[[Message], None], *, at_least: int = 1) -> None:
