@@ -116,7 +116,8 @@ class QuestionInbox:
         body: AskQuestion | ShowQuestion | AnswerQuestion | WithdrawQuestion,
         more: float = 0.0,
     ) -> QuestionInfo:
-        return await self._connection.ask(verb, body, QuestionInfo, timeout=self._timeout + more)
+        # What waits is asked of one broker: when that one dies, it is noticed at once and the next one is asked.
+        return await self._connection.ask(verb, body, QuestionInfo, timeout=self._timeout + more, lasting=more > 0)
 
 
 def _user() -> str:

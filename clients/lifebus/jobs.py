@@ -111,11 +111,15 @@ class Jobs:
         With `cancel` those that run are asked to end, and wait for their next turn.
         """
         body = JobDrain(cancel=cancel, wait_ms=round(wait_s * 1_000))
-        return await self._connection.ask("job_drain", body, QueueStatus, timeout=self._timeout + wait_s)
+        # Ended at once where the broker dies: the next one begins jobs again.
+        return await self._connection.ask(
+            "job_drain", body, QueueStatus, timeout=self._timeout + wait_s, lasting=wait_s > 0
+        )
 
     async def go_on(self) -> QueueStatus:
         """Have jobs begin again after `drain`."""
         return await self._connection.ask("job_drain", JobDrain(drains=False), QueueStatus, timeout=self._timeout)
 
     async def _ask(self, verb: str, body: Document, *, more: float = 0) -> Job:
-        return await self._connection.ask(verb, body, Job, timeout=self._timeout + more)
+        # What waits is asked of one broker: when that one dies, it is noticed at once and the next one is asked.
+        return await self._connection.ask(verb, body, Job, timeout=self._timeout + more, lasting=more > 0)
