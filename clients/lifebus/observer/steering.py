@@ -33,7 +33,7 @@ _ANSWERS: Final[dict[str, dict[str, Any]]] = {
 
 _FOR_SESSION: Final = {"accept": "acceptForSession", "approved": "approved_for_session"}
 
-_MAX_KNOWN: Final = 256
+_MAX_KNOWN: Final = 1_024
 
 Outcome = tuple[SteeringState, str, str, str]
 """What became of an order: the state, what the server said, the thread and the turn."""
@@ -79,7 +79,8 @@ class Steering:
         self._looks: list[Callable[[_Message], None]] = []
         self._uncertain: set[str] = set()
         self._turn = asyncio.Lock()
-        self._told: OrderedDict[str, Outcome] = OrderedDict()
+        self._told: OrderedDict[str, asyncio.Future[Outcome]] = OrderedDict()
+        self._has_forgotten = False
 
     def note_read(self, direction: Direction, position: int, *, lost: bool) -> None:
         """Take it that a direction is read up to a position.
@@ -99,14 +100,44 @@ class Steering:
             case "decide":
                 return await self._decide(order)
             case "steered":
-                return self._told.get(order.action_id, (SteeringState.ABSENT, "", "", ""))
+                return await self._recall(order)
             case _:
-                outcome = await self._request(order)
-                if order.action_id and outcome[0] is not SteeringState.UNREACHABLE:
-                    self._told[order.action_id] = outcome
-                    if len(self._told) > _MAX_KNOWN:
-                        self._told.popitem(last=False)
-                return outcome
+                return await self._do_once(order)
+
+    async def _do_once(self, order: SteeringOrder) -> Outcome:
+        """Do what changes something; under an action's id it is done once, unless it was not sent."""
+        known = self._told.get(order.action_id)
+        if known is not None and (not known.done() or known.result()[0] is not SteeringState.UNREACHABLE):
+            return await self._recall(order)
+        done: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        if order.action_id:
+            # Before it is sent: whoever asks meanwhile must not learn that nothing was.
+            self._told[order.action_id] = done
+            self._forget_oldest()
+        try:
+            done.set_result(await self._request(order))
+        finally:
+            if not done.done():
+                done.set_result((SteeringState.UNKNOWN, "it was given up", order.thread, order.turn))
+        return done.result()
+
+    async def _recall(self, order: SteeringOrder) -> Outcome:
+        """Return what became of what was done under an action's id; absent is what this observer never did."""
+        known = self._told.get(order.action_id)
+        if known is None and self._has_forgotten:
+            return SteeringState.FORGOTTEN, "", "", ""
+        if known is None:
+            return SteeringState.ABSENT, "", "", ""
+        try:
+            async with asyncio.timeout_at(_deadline(order)):
+                return await asyncio.shield(known)
+        except TimeoutError:
+            return SteeringState.UNKNOWN, "it is being done", "", ""
+
+    def _forget_oldest(self) -> None:
+        if len(self._told) > _MAX_KNOWN:
+            self._told.popitem(last=False)
+            self._has_forgotten = True
 
     def _look(self, order: SteeringOrder) -> Outcome:
         asked = self._find(order.approval_id)

@@ -46,18 +46,20 @@ class _Running:
 class _Attempt:
     """What an execution records of itself (`performing.ActionAttempt`); without a key nothing is."""
 
-    def __init__(self, keys: ActionKeys, running: _Running, head: int, *, is_resumed: bool) -> None:
+    def __init__(self, keys: ActionKeys, running: _Running, head: int, *, is_resumed: bool, asked: str | None) -> None:
         self.action_id = None if running.use is None else running.use.digest
         self.is_resumed = is_resumed
         self.requested_by = running.requested_by
+        self.asked = asked
         self.has_begun = self.is_settled = False
         self._keys, self._use, self._head = keys, running.use, head
         self._request_id = running.request.request_id
 
-    async def begin(self) -> None:
-        if self._use is not None and not self.has_begun and not self.is_resumed:
-            await self._keys.begin(self._use, self._head)
-            self._head += 1
+    async def begin(self, asked: str | None = None) -> None:
+        is_new = not self.has_begun and not self.is_resumed
+        if self._use is not None and (is_new or (asked is not None and asked != self.asked)):
+            await self._keys.begin(self._use, self._head, asked)
+            self._head, self.asked = self._head + 1, asked
         self.has_begun = True
 
     def settled(self, outcome: ActionOutcome) -> Sequence[NewRecord]:
@@ -149,7 +151,7 @@ class Actions:
 
     async def _outcome(self, running: _Running) -> ActionOutcome:
         """Return what is on record, or what becomes of the action now."""
-        head, is_resumed = 0, False
+        head, is_resumed, asked = 0, False, None
         if running.use is not None:
             found = await self._keys.find(running.use.digest)
             head, known = found.head, found.state
@@ -161,8 +163,8 @@ class Actions:
                 return refused(ActionStatus.CONFLICT, "idempotency_conflict", text)
             if known is not None and known.outcome is not None:
                 return known.outcome
-            is_resumed = known is not None
-        attempt = _Attempt(self._keys, running, head, is_resumed=is_resumed)
+            is_resumed, asked = known is not None, None if known is None else known.asked
+        attempt = _Attempt(self._keys, running, head, is_resumed=is_resumed, asked=asked)
         outcome = await self._perform(running, attempt)
         try:
             await attempt.settle(outcome)

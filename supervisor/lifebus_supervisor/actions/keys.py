@@ -75,8 +75,8 @@ class ActionKeys:
             raise InternalError(f"the records of an action cannot be read: {fault}", code="ledger_damaged") from fault
         return KeyLookup(reduce_key(records), page.head, is_forgotten=page.head > 0 and not records)
 
-    async def begin(self, use: KeyUse, head: int) -> None:
-        """Record that an action is being done.
+    async def begin(self, use: KeyUse, head: int, asked: str | None = None) -> None:
+        """Record that an action is being done, and who is asked to do it.
 
         Raises:
             LifebusError: it was not recorded.
@@ -86,6 +86,7 @@ class ActionKeys:
             signature=use.signature,
             action_type=use.action_type,
             requested_by=use.requested_by,
+            asked=asked,
         )
         await append_records(self._journal, self._records(use, begun, head))
 

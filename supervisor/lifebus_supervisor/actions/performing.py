@@ -28,15 +28,16 @@ class ActionAttempt(Protocol):
     """One execution of an action.
 
     `action_id` is the same for all executions under one key, None without a key.  `is_resumed` says that a broker
-    began it before and died, `requested_by` who wants it.
+    began it before and died, `asked` whom that broker or this one asked last to do it, `requested_by` who wants it.
     """
 
     action_id: str | None
     is_resumed: bool
+    asked: str | None
     requested_by: str
 
-    async def begin(self) -> None:
-        """Record that it is being done; to be called right before anything outside changes.
+    async def begin(self, asked: str | None = None) -> None:
+        """Record that it is being done, and by whom; to be called right before anything outside changes.
 
         Raises:
             LifebusError: it was not recorded, and must not be done.
@@ -160,13 +161,18 @@ class Performers(Struct, frozen=True, kw_only=True):
             return _no_control()
         control, done = self.control, {"sessionId": action.session_id, "turnId": action.turn_id}
         if attempt.is_resumed and attempt.action_id is not None:
-            before = await control.steered(attempt.action_id)
+            before = await control.steered(attempt.action_id, attempt.asked)
             if before is None or before.state is not ControlState.UNREACHABLE:
                 return _outcome(before or ControlOutcome(ControlState.UNKNOWN), done, unknown=OUTCOME_UNKNOWN)
-        await attempt.begin()
+            await attempt.begin()  # it is known that it was not done: where it fails now the key is free
         answer = await _within_time(
             lambda: control.steer(
-                action.session_id, action.turn_id, action.input, attempt.action_id, attempt.requested_by
+                action.session_id,
+                action.turn_id,
+                action.input,
+                attempt.action_id,
+                attempt.requested_by,
+                attempt.begin,
             )
         )
         return _outcome(answer, done, unknown=OUTCOME_UNKNOWN)

@@ -1,6 +1,6 @@
 """What actions need from their neighbours, named as protocols, and the small values they exchange."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from enum import StrEnum
 from typing import Protocol
 
@@ -74,10 +74,25 @@ class AppServerControl(Protocol):
         """Answer an approval for somebody, unless somebody else has."""
         ...
 
-    async def steer(self, thread_id: str, turn_id: str, text: str, action_id: str | None, by: str) -> ControlOutcome:
-        """Tell a turn that runs something more, for somebody; `action_id` is under what `steered` finds it again."""
+    async def steer(  # noqa: PLR0917  whom, what, under which name
+        self,
+        thread_id: str,
+        turn_id: str,
+        text: str,
+        action_id: str | None,
+        by: str,
+        before: Callable[[str], Awaitable[None]] | None = None,
+    ) -> ControlOutcome:
+        """Tell a turn that runs something more, for somebody; `action_id` is under what `steered` finds it again.
+
+        `before` is awaited with whom it is about to be given to: what it records is what `steered` has to be asked
+        with.  Where it raises, nothing is given.
+        """
         ...
 
-    async def steered(self, action_id: str) -> ControlOutcome | None:
-        """Return what became of an earlier `steer`, `UNREACHABLE` where it was never sent; None where nobody knows."""
+    async def steered(self, action_id: str, asked: str | None) -> ControlOutcome | None:
+        """Return what became of an earlier `steer` that `asked` had last: `UNREACHABLE` where it was never sent.
+
+        None where nobody can tell any more whether it was.
+        """
         ...

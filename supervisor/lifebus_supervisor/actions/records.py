@@ -21,12 +21,16 @@ ORDER: Final = "actions"
 
 
 class ActionBegun(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="begun"):
-    """An action is being done from here on; nothing says yet that it was."""
+    """An action is being done from here on; nothing says yet that it was.
+
+    `asked` is who was about to do it, where that is not the broker itself.
+    """
 
     at_ms: int
     signature: str
     action_type: str
     requested_by: str
+    asked: str | None = None
 
 
 class ActionSettled(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag="settled"):
@@ -50,10 +54,14 @@ ActionRecord = ActionBegun | ActionSettled | ActionFreed
 
 
 class KeyState(Struct, frozen=True):
-    """How a key stands that is not free: for which request, and what became of it; None where nothing says so."""
+    """How a key stands that is not free: for which request, and what became of it; None where nothing says so.
+
+    `asked` is who had it last, where that is known.
+    """
 
     signature: str
     outcome: ActionOutcome | None
+    asked: str | None = None
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
@@ -79,8 +87,8 @@ def reduce_key(records: Iterable[ActionRecord]) -> KeyState | None:
     state: KeyState | None = None
     for record in records:
         match record:
-            case ActionBegun(signature=signature):
-                state = KeyState(signature, None)
+            case ActionBegun(signature=signature, asked=asked):
+                state = KeyState(signature, None, asked)
             case ActionSettled(signature=signature, outcome=outcome):
                 state = KeyState(signature, outcome)
             case ActionFreed():

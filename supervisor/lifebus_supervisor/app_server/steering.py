@@ -6,7 +6,7 @@ An observer that waits for orders is one that a proxy stands behind; one that ha
 import asyncio
 import itertools
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import anyio
@@ -26,6 +26,9 @@ _DECIDE_S: Final = 10.0
 _TURN_S: Final = 20.0
 _GRACE_S: Final = 1.0
 """How much longer than its order an observer is waited for."""
+
+RETURN_S: Final = 10.0
+"""How long an observer is waited for that this broker has not seen yet: a new broker is found within seconds."""
 
 _MAX_ORDERS: Final = 64
 _MAX_KNOWN: Final = 4_096
@@ -49,6 +52,7 @@ class AppServerSteering:
         self._observers: dict[str, _Observer] = {}
         self._numbers = itertools.count(1)
         self._asked_by: OrderedDict[str, str] = OrderedDict()
+        self._came = anyio.Event()
 
     async def next_order(self, body: AwaitOrder) -> SteeringOrder | None:
         """Return the next order for an observer, None where none came within its time."""
@@ -56,6 +60,8 @@ class AppServerSteering:
         if observer is None:
             self._sweep()
             observer = self._observers[body.origin] = _Observer(self._now(), deque(), {})
+            self._came.set()
+            self._came = anyio.Event()
         observer.seen = self._now()
         observer.waiting += 1
         try:
@@ -110,32 +116,52 @@ class AppServerSteering:
         )
         return _outcome(await self._ask(origin, order))
 
-    async def steer(
-        self, thread_id: str, turn_id: str, text: str, action_id: str | None, by: str = "lifebus"
+    async def steer(  # noqa: PLR0917  whom, what, under which name
+        self,
+        thread_id: str,
+        turn_id: str,
+        text: str,
+        action_id: str | None,
+        by: str = "lifebus",
+        before: Callable[[str], Awaitable[None]] | None = None,
     ) -> ControlOutcome:
-        """Tell a turn that runs something more."""
-        return await self._tell("steer", thread_id, by=by, turn=turn_id, text=text, action_id=action_id or "")
+        """Tell a turn that runs something more; `before` is awaited with each observer that is about to be asked."""
+        details = {"turn": turn_id, "text": text, "action_id": action_id or ""}
+        return await self._tell("steer", thread_id, before, by=by, **details)
 
     async def start(self, thread_id: str, text: str, action_id: str | None, by: str = "lifebus") -> ControlOutcome:
         """Begin a turn in a thread; the outcome's message is the turn's id where it began."""
         return await self._tell("start", thread_id, by=by, text=text, action_id=action_id or "")
 
-    async def steered(self, action_id: str) -> ControlOutcome | None:
-        """Return what became of an earlier `steer`, None where no observer knows.
+    async def steered(self, action_id: str, asked: str | None) -> ControlOutcome | None:
+        """Return what became of an earlier `steer`, of which `asked` was the last observer that it went to.
 
-        That none knows is no proof that it was not sent: its observer may not have come back yet.
+        `UNREACHABLE` says that it was not sent: that very observer says so, and nobody else could have sent it.
+        None where nobody can tell, because that observer is gone or has forgotten.
         """
-        for origin in self._reachable():
-            report = await self._ask(origin, self._order("steered", _LOOK_S, action_id=action_id))
-            # An observer that could not be asked has not said that nothing was sent.
-            if report is not None and report.state not in {SteeringState.ABSENT, SteeringState.UNREACHABLE}:
-                return _outcome(report)
-        return None
+        if asked is None or not await self.is_here(asked, RETURN_S):
+            return None
+        report = await self._ask(asked, self._order("steered", _LOOK_S, action_id=action_id))
+        # One that has not fetched the question has not said that nothing was sent.
+        if report is None or report.message == _NOT_FETCHED or report.state is SteeringState.FORGOTTEN:
+            return None
+        return _outcome(report)
 
-    async def _tell(self, kind: str, thread: str, **details: str) -> ControlOutcome:
+    async def is_here(self, origin: str, seconds: float) -> bool:
+        """Return whether an observer takes orders, as soon as it does, and after so many seconds at the latest."""
+        with anyio.move_on_after(seconds):
+            while origin not in self._reachable():
+                await self._came.wait()
+        return origin in self._reachable()
+
+    async def _tell(
+        self, kind: str, thread: str, before: Callable[[str], Awaitable[None]] | None = None, **details: str
+    ) -> ControlOutcome:
         """Ask one observer after the other, until one has the thread and its server takes it."""
         found = ControlOutcome(ControlState.UNREACHABLE, "no app-server behind a proxy has this thread")
         for origin in self._reachable():
+            if before is not None:
+                await before(origin)
             outcome = _outcome(await self._ask(origin, self._order(kind, _TURN_S, thread=thread, **details)))
             if outcome.state is ControlState.REFUSED:
                 found = outcome  # another server may have the turn
@@ -203,13 +229,16 @@ _STATES: Final = {
 }
 
 
+_NOT_FETCHED: Final = "the observer did not fetch the order"
+
+
 def _not_fetched(origin: str, order: SteeringOrder) -> OrderReport:
     return OrderReport(
         client_id="lifebus",
         origin=origin,
         number=order.number,
         state=SteeringState.UNREACHABLE,
-        message="the observer did not fetch the order",
+        message=_NOT_FETCHED,
     )
 
 

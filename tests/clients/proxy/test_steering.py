@@ -7,7 +7,7 @@ from anyio.lowlevel import checkpoint
 from lifebus.observer.steering import Steering
 from lifebus.observer.stream import AppServerStream
 from lifebus.observer.way_back import ProxyWay
-from lifebus.proxy.steering_socket import SENT
+from lifebus.proxy.steering_socket import LATE, SENT
 from lifebus_transports.messages.steering import SteeringOrder, SteeringState
 from support.patience import PATIENCE_S
 
@@ -18,18 +18,30 @@ class Way(ProxyWay):
     def __init__(self) -> None:
         self.ids: list[str] = []
         self.passed = 0
+        self.outcome = SENT
 
     async def send(self, line: bytes, *, position: int, seconds: float, request_id: str = "") -> tuple[int, int]:
         await checkpoint()
         self.ids.append(request_id)
         self.passed += len(line)
-        return SENT, self.passed
+        return self.outcome, self.passed
 
 
-def order(number: int, by: str) -> SteeringOrder:
+def order(number: int, by: str, action_id: str = "") -> SteeringOrder:
     return SteeringOrder(
-        number=number, kind="steer", timeout_ms=int(PATIENCE_S * 1_000), by=by, thread="t1", turn="u1", text="go on"
+        number=number,
+        kind="steer",
+        timeout_ms=int(PATIENCE_S * 1_000),
+        by=by,
+        thread="t1",
+        turn="u1",
+        text="go on",
+        action_id=action_id,
     )
+
+
+def question(action_id: str, timeout_ms: int = int(PATIENCE_S * 1_000)) -> SteeringOrder:
+    return SteeringOrder(number=99, kind="steered", action_id=action_id, timeout_ms=timeout_ms)
 
 
 def said(stream: AppServerStream, message: str) -> None:
@@ -53,3 +65,51 @@ async def test_a_line_is_somebodys_until_it_is_read_however_far_the_reader_is_be
             for name in way.ids:
                 said(stream, f'{{"id":"{name}","result":{{}}}}')
     assert [one.result()[0] for one in done] == [SteeringState.DONE, SteeringState.DONE]
+
+
+def steered() -> tuple[AppServerStream, Way, Steering]:
+    stream, way = AppServerStream(), Way()
+    said(stream, '{"method":"thread/started","params":{"thread":{"id":"t1"}}}')
+    return stream, way, Steering(stream, way)
+
+
+async def test_what_is_under_way_is_not_absent_and_is_done_once() -> None:
+    stream, way, steering = steered()
+    async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as tasks:
+        first = tasks.create_task(steering.do(order(1, "ann", "a")))
+        await checkpoint()
+        assert (await steering.do(question("a", timeout_ms=1)))[0] is SteeringState.UNKNOWN
+        again = tasks.create_task(steering.do(order(2, "ann", "a")))
+        asked = tasks.create_task(steering.do(question("a")))
+        while not way.ids:
+            await checkpoint()
+        steering.note_read("in", way.passed, lost=False)
+        said(stream, f'{{"id":"{way.ids[0]}","result":{{}}}}')
+    assert {first.result()[0], again.result()[0], asked.result()[0]} == {SteeringState.DONE}
+    assert len(way.ids) == 1
+
+
+async def test_what_was_not_sent_is_known_and_may_be_sent_later() -> None:
+    stream, way, steering = steered()
+    way.outcome = LATE
+    async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as tasks:
+        assert (await steering.do(order(1, "ann", "a")))[0] is SteeringState.UNREACHABLE
+        assert (await steering.do(question("a")))[0] is SteeringState.UNREACHABLE
+        way.outcome = SENT
+        second = tasks.create_task(steering.do(order(2, "ann", "a")))
+        while len(way.ids) < 2:
+            await checkpoint()
+        steering.note_read("in", way.passed, lost=False)
+        said(stream, f'{{"id":"{way.ids[1]}","result":{{}}}}')
+    assert second.result()[0] is SteeringState.DONE
+
+
+async def test_an_observer_that_has_forgotten_something_says_of_nothing_that_it_was_never_sent() -> None:
+    _, way, steering = steered()
+    way.outcome = LATE
+    assert (await steering.do(question("a")))[0] is SteeringState.ABSENT
+    for number in range(1_025):
+        await steering.do(order(number + 1, "ann", f"a{number}"))
+    assert (await steering.do(question("a0")))[0] is SteeringState.FORGOTTEN
+    assert (await steering.do(question("a")))[0] is SteeringState.FORGOTTEN
+    assert (await steering.do(question("a1024")))[0] is SteeringState.UNREACHABLE

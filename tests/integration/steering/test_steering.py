@@ -5,7 +5,7 @@ import json
 import subprocess
 import sys
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -63,6 +63,13 @@ class Scene:
     client: Client
     kept: Path
     box: ProxyBox
+    brokers: AsyncExitStack
+
+    async def broker_again(self) -> Daemon:
+        """Stop the broker, and start one that knows nothing but what is durable."""
+        await self.brokers.aclose()
+        self.daemon = await self.brokers.enter_async_context(running_bus(directory=self.box.base))
+        return self.daemon
 
     def read_by_server(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.kept.read_bytes().splitlines()]
@@ -86,7 +93,8 @@ class Scene:
 @asynccontextmanager
 async def scene() -> AsyncGenerator[Scene]:
     with short_directory() as base:
-        async with running_bus(directory=base) as daemon:
+        async with AsyncExitStack() as brokers:
+            daemon = await brokers.enter_async_context(running_bus(directory=base))
             box, kept = ProxyBox(base), base / "kept"
             words = box.words((sys.executable, "-I", "-S", "-u", str(SERVER), str(kept)))
             pipe = subprocess.PIPE
@@ -96,7 +104,7 @@ async def scene() -> AsyncGenerator[Scene]:
                 await client.say(id=1, method="initialize", params={})
                 await client.say(id=2, method="thread/start", params={})
                 await client.until("thread/started")
-                yield Scene(daemon, client, kept, box)
+                yield Scene(daemon, client, kept, box, brokers)
                 assert process.stdin is not None
                 process.stdin.close()
                 assert await asyncio.wait_for(process.wait(), PATIENCE_S) == 0
@@ -159,10 +167,6 @@ async def test_a_turn_is_steered_and_begun_and_the_client_sees_no_answer_that_is
         assert (await at.daemon.steering.start("t1", "Go on.", "a1", "planner")).state is ControlState.DONE
         started = await at.client.until("turn/started")
         assert started["params"]["turn"]["id"] == "u2"
-        known = await at.daemon.steering.steered("a1")
-        assert known is not None
-        assert known.state is ControlState.DONE
-        assert await at.daemon.steering.steered("a2") is None
         steered = [one for one in at.read_by_server() if str(one.get("id")).startswith("lifebus:")]
         assert [one["method"] for one in steered] == ["turn/steer", "turn/steer", "turn/start"]
         assert steered[0]["params"]["input"] == [{"type": "text", "text": "Also look at the tests."}]
@@ -199,7 +203,37 @@ async def test_nothing_is_steered_where_no_app_server_is() -> None:
     async with running_bus() as daemon:
         assert await daemon.steering.approval("u1:0") is None
         assert (await daemon.steering.steer("t1", "u1", "text", "a")).state is ControlState.UNREACHABLE
-        assert await daemon.steering.steered("a") is None
+
+
+async def test_the_next_broker_learns_from_the_observer_what_was_sent_and_what_was_not(monkeypatch: Any) -> None:
+    asked: list[str] = []
+
+    async def note(origin: str) -> None:
+        asked.append(origin)
+
+    async with scene() as at:
+        await at.client.begin("work")
+        assert (await at.steered("u1", "first")).state is ControlState.DONE
+        assert (await at.daemon.steering.steer("t1", "u1", "more", "sent", before=note)).state is ControlState.DONE
+        refused = await at.daemon.steering.steer("t1", "u9", "late", "refused", before=note)
+        assert refused.state is ControlState.REFUSED
+        monkeypatch.setattr("lifebus_supervisor.app_server.steering._TURN_S", 0.5)
+        silent = await at.daemon.steering.steer("t1", "u1", "silence", "unanswered", before=note)
+        assert silent.state is ControlState.UNKNOWN
+        (origin,) = set(asked)
+        monkeypatch.setattr("lifebus_supervisor.app_server.steering.RETURN_S", PATIENCE_S)
+        steering = (await at.broker_again()).steering
+        found = [await steering.steered(name, origin) for name in ("sent", "refused", "unanswered", "never")]
+        assert [None if one is None else one.state for one in found] == [
+            ControlState.DONE,
+            ControlState.REFUSED,
+            ControlState.UNKNOWN,
+            ControlState.UNREACHABLE,
+        ]
+        again = await steering.steer("t1", "u1", "more", "sent")
+        assert again.state is ControlState.DONE
+        texts = [one["params"]["input"][0]["text"] for one in at.read_by_server() if one.get("method") == "turn/steer"]
+        assert texts == ["first", "more", "late", "silence"], "what was sent under an id is not sent again"
 
 
 async def test_an_action_decides_an_approval_and_the_receipt_names_who_asked_for_it() -> None:

@@ -193,7 +193,7 @@ async def begun(journal: Journal, action_type: str, box: ActionBox) -> None:
     request["approval.decide"] = {"approvalId": "a1", "decision": "accept"}
     signature = signature_digest(signature_of(action_type, SCOPE, canonical_json(request[action_type])))
     use = KeyUse(digest=digest_of_key("k"), signature=signature, action_type=action_type, requested_by="tests")
-    await died.begin(use, 0)
+    await died.begin(use, 0, "observer of before" if action_type == "turn.steer.create" else None)
 
 
 @pytest.mark.parametrize(
@@ -216,9 +216,32 @@ async def test_a_steer_that_was_begun_is_sent_again_only_if_it_never_was(
         outcome = await box.steer()
         assert (outcome.status, code_of(outcome)) == expected
         assert len(box.app_server.steers) == steers
+        assert box.app_server.searched == ["observer of before"]
         if before is None:
             box.app_server.known[digest_of_key("k")] = ControlOutcome(ControlState.UNREACHABLE)
             assert await box.steer() == outcome
+
+
+async def test_whom_a_steer_goes_to_is_durable_before_it_goes() -> None:
+    async with fresh_box() as box:
+        box.app_server.gate = anyio.Event()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(box.steer)
+            await until(lambda: box.app_server.steers)
+            found = (await ActionKeys(box.journal, box.transcripts.clock).find(digest_of_key("k"))).state
+            assert found is not None
+            assert (found.outcome, found.asked) == (None, "observer")
+            box.app_server.gate.set()
+
+
+async def test_a_steer_that_was_never_sent_and_cannot_be_now_leaves_its_key_free() -> None:
+    async with fresh_box() as box:
+        await begun(box.journal, "turn.steer.create", box)
+        box.app_server.known[digest_of_key("k")] = ControlOutcome(ControlState.UNREACHABLE)
+        box.app_server.answer = ControlOutcome(ControlState.UNREACHABLE)
+        assert code_of(await box.steer()) == "app_server_unreachable"
+        box.app_server.answer = ControlOutcome(ControlState.DONE)
+        assert (await box.steer("something else")).status == "performed"
 
 
 async def test_a_steer_that_was_begun_stays_so_while_no_app_server_can_be_asked() -> None:

@@ -6,6 +6,7 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
+from lifebus_contract import BrokerBusy
 from lifebus_contract.actions.payloads import ApprovalDecision, DecisionScope
 from lifebus_supervisor.actions.ports import ControlOutcome, ControlState, PendingApproval
 from lifebus_supervisor.app_server import steering as module
@@ -80,7 +81,57 @@ async def test_an_observer_that_cannot_be_asked_has_not_said_that_nothing_was_se
     monkeypatch.setattr(module, "_GRACE_S", 0.001)
     at = Observers()
     await at.fetch("one", 0)
-    assert await at.steering.steered("a") is None
+    assert await at.steering.steered("a", "one") is None
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (SteeringState.DONE, ControlState.DONE),
+        (SteeringState.REFUSED, ControlState.REFUSED),
+        (SteeringState.UNKNOWN, ControlState.UNKNOWN),
+        (SteeringState.ABSENT, ControlState.UNREACHABLE),
+        (SteeringState.UNREACHABLE, ControlState.UNREACHABLE),
+        (SteeringState.FORGOTTEN, None),
+    ],
+)
+async def test_whether_a_steer_was_sent_is_said_by_the_observer_that_had_it(
+    said: SteeringState, expected: ControlState | None
+) -> None:
+    at = Observers()
+    await at.fetch("other", 0)
+
+    async def serve() -> None:
+        await checkpoint()  # the broker waits for it first: it comes back later than the question
+        await at.serve("asked", said)
+
+    found, _ = await asyncio.gather(at.steering.steered("a", "asked"), serve())
+    assert (None if found is None else found.state) is expected
+    assert at.fetched == [("asked", "steered")], "no other observer can say it"
+
+
+async def test_nobody_knows_whether_a_steer_was_sent_whose_observer_does_not_come_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "RETURN_S", 0.001)
+    at = Observers()
+    await at.fetch("asked.2", 0)
+    assert await at.steering.steered("a", "asked") is None
+    assert await at.steering.steered("a", None) is None
+
+
+async def test_who_is_about_to_be_asked_is_known_before_the_order_goes_out() -> None:
+    at, told = Observers(), list[str]()
+    await at.fetch("one", 0)
+
+    async def refuse(origin: str) -> None:
+        told.append(origin)
+        raise BrokerBusy("it cannot be recorded", code="disk_full")
+
+    with pytest.raises(BrokerBusy):
+        await at.steering.steer("t", "u", "text", "a", "by", refuse)
+    assert told == ["one"]
+    assert await at.fetch("one", 0) is None
 
 
 async def test_an_observer_that_goes_while_another_one_is_asked_is_passed_over() -> None:

@@ -1,6 +1,6 @@
 """Actions over any journal, with real transcripts, a queue that takes every job, and an app-server that is made up."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -35,6 +35,7 @@ class AppServer:
         self.decided: list[tuple[str, str, str]] = []
         self.steers: list[tuple[str, str, str]] = []
         self.known: dict[str, ControlOutcome] = {}
+        self.searched: list[str | None] = []
         self.answer = DONE
         self.fault: Exception | None = None
         self.gate = anyio.Event()
@@ -52,12 +53,23 @@ class AppServer:
             self.approvals.pop(approval.approval_id, None)
         return self._answer()
 
-    async def steer(self, thread_id: str, turn_id: str, text: str, action_id: str | None, by: str) -> ControlOutcome:
+    async def steer(  # noqa: PLR0917  as it is asked for
+        self,
+        thread_id: str,
+        turn_id: str,
+        text: str,
+        action_id: str | None,
+        by: str,
+        before: Callable[[str], Awaitable[None]] | None = None,
+    ) -> ControlOutcome:
+        if before is not None:
+            await before("observer")
         self.steers.append((thread_id, turn_id, text))
         await self.gate.wait()
         return self._answer()
 
-    async def steered(self, action_id: str) -> ControlOutcome | None:
+    async def steered(self, action_id: str, asked: str | None) -> ControlOutcome | None:
+        self.searched.append(asked)
         return self.known.get(action_id)
 
     def _answer(self) -> ControlOutcome:

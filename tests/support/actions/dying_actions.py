@@ -7,6 +7,7 @@ Everything outside is written line by line into the file `effects` before it is 
 import asyncio
 import os
 import sys
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from pathlib import Path
 
@@ -59,13 +60,23 @@ class Outside:
         await anyio.lowlevel.checkpoint()
         return DONE
 
-    async def steer(self, thread_id: str, turn_id: str, text: str, action_id: str | None, by: str) -> ControlOutcome:
+    async def steer(  # noqa: PLR0917  as it is asked for
+        self,
+        thread_id: str,
+        turn_id: str,
+        text: str,
+        action_id: str | None,
+        by: str,
+        before: Callable[[str], Awaitable[None]] | None = None,
+    ) -> ControlOutcome:
+        if before is not None:
+            await before("outside")
         await anyio.lowlevel.checkpoint()
         self.add(f"steer {text}")
         await anyio.lowlevel.checkpoint()
         return DONE
 
-    async def steered(self, action_id: str) -> ControlOutcome | None:
+    async def steered(self, action_id: str, asked: str | None) -> ControlOutcome | None:
         return None
 
     async def enqueue(self, job: NewJob) -> Enqueued:

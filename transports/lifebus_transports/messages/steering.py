@@ -35,7 +35,9 @@ class SteeringState(StrEnum):
     PENDING = "pending"
     """Of an `approval` that is looked for: the server waits for it."""
     ABSENT = "absent"
-    """This observer knows nothing of it."""
+    """This observer knows nothing of it, and knows all that it ever did."""
+    FORGOTTEN = "forgotten"
+    """This observer knows nothing of it, and no longer knows all that it did."""
 
 
 class AwaitOrder(Document, frozen=True, kw_only=True):
