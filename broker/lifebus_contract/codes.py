@@ -304,6 +304,17 @@ _QUEUE: Final[_Codes] = {
 }
 """The queue of jobs."""
 
+_APPROVALS: Final[_Codes] = {
+    "app_server_unreachable": ErrorCode(_TRANSPORT, "no app-server of it can be reached now; nothing was sent"),
+    "approval_settled": ErrorCode(_CONFLICT, "the approval was decided before, or its turn is over"),
+    "no_approval": ErrorCode(_INVALID, "no app-server waits for an approval of this id"),
+    "outcome_unknown": ErrorCode(
+        FailureClass.TIMEOUT, "it was sent to the app-server, which has not said whether it took it"
+    ),
+    "system_session": ErrorCode(_OPERATOR, "the session belongs to a worker of the broker"),
+}
+"""Approvals that app-servers wait for."""
+
 _TRANSCRIPTS: Final[_Codes] = {
     "missing_suggestion": ErrorCode(_INVALID, "a suggested request that is complete has a text"),
     "no_suggested_request": ErrorCode(_INVALID, "nobody has written a suggested request of this key"),
@@ -352,6 +363,7 @@ GROUPS: Final[dict[str, _Codes]] = {
     "Questions to people": _QUESTIONS,
     "Flows": _FLOWS,
     "The queue": _QUEUE,
+    "Approvals": _APPROVALS,
     "Transcripts": _TRANSCRIPTS,
     "Extensions": _EXTENSIONS,
     "Settings and installation": _SETTINGS,

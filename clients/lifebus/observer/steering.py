@@ -142,7 +142,8 @@ class Steering:
     def _look(self, order: SteeringOrder) -> Outcome:
         asked = self._find(order.approval_id)
         if asked is None:
-            return SteeringState.ABSENT, "", "", ""
+            over = any(_name_of(one) == order.approval_id for one in self._stream.settled())
+            return SteeringState.LATE if over else SteeringState.ABSENT, "", "", ""
         return SteeringState.PENDING, asked.method, asked.session, asked.frame_id or ""
 
     def _find(self, name: str) -> OperatorAsked | None:

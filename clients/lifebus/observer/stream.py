@@ -37,6 +37,10 @@ class AppServerStream:
         """Return what the server waits for, and nobody has answered."""
         return self._reader.questions()
 
+    def settled(self) -> list[OperatorAsked]:
+        """Return what the server waited for and does not any more, as far as it is remembered."""
+        return self._reader.settled()
+
     def has_thread(self, name: str) -> bool:
         """Whether a thread can take turns here, as far as was seen."""
         return self._reader.has_thread(name)

@@ -137,7 +137,8 @@ class Performers(Struct, frozen=True, kw_only=True):
         approval = await control.approval(action.approval_id)
         if approval is None:
             text = "the approval is not pending: it was decided, or its turn is over"
-            return refused(ActionStatus.ALREADY_RESOLVED, "approval_not_pending", text)
+            code = "already_resolved" if control.is_settled(action.approval_id) else "approval_not_pending"
+            return refused(ActionStatus.ALREADY_RESOLVED, code, text)
         outside = approval_violation(approval.thread_id, approval.turn_id, scope)
         outside = outside or self._refuse_session(approval.thread_id, action)
         if outside is not None:

@@ -68,6 +68,10 @@ class AppServerControl(Protocol):
         """
         ...
 
+    def is_settled(self, approval_id: str) -> bool:
+        """Whether `approval` found that it was asked, and is settled."""
+        ...
+
     async def decide(
         self, approval: PendingApproval, decision: ApprovalDecision, scope: DecisionScope, by: str
     ) -> ControlOutcome:

@@ -12,7 +12,17 @@ from lifebus_adapters.app_server.signals import MAX_PARAMS_BYTES
 from lifebus_adapters.app_server.signals import SignalEnvelope as AppServerSignal
 from lifebus_broker.routing.registry import Registry
 from lifebus_broker.signals.log import SignalLog, SignalSlice
-from lifebus_contract import InvalidRequest
+from lifebus_contract import (
+    BrokerBusy,
+    DeadlineExceeded,
+    InvalidRequest,
+    LifebusError,
+    StateConflict,
+    TransportError,
+)
+from lifebus_contract.actions.payloads import ActionType
+from lifebus_contract.extensions import ActionOutcome, ActionRequest, ActionScope, ActionStatus
+from lifebus_supervisor.actions.actions import Actions
 from lifebus_supervisor.api.calls import Call
 from lifebus_supervisor.api.table import Handlers
 from lifebus_supervisor.app_server.steering import AppServerSteering
@@ -32,7 +42,7 @@ from lifebus_transports.messages.signals import (
     ThreadsQuery,
     WireSignal,
 )
-from lifebus_transports.messages.steering import AwaitOrder, NextOrder, OrderReport
+from lifebus_transports.messages.steering import AwaitOrder, DecidedApproval, NextOrder, OrderReport, PersonDecision
 
 # Most bytes of signals that are kept where nothing is durable
 _MEMORY_BYTES: Final = 16 * 1_048_576
@@ -198,14 +208,17 @@ class ObservationVerbs:
 
 
 class SteeringVerbs:
-    """Serves `steer` and `steered`: observers take orders for their app-servers, and say what became of them."""
+    """Serves `steer` and `steered`: observers take orders for their app-servers, and say what became of them.
 
-    def __init__(self, steering: AppServerSteering) -> None:
-        self._steering = steering
+    And `approval_decide`, for which `actions` gives such orders.
+    """
+
+    def __init__(self, steering: AppServerSteering, actions: Actions) -> None:
+        self._steering, self._actions = steering, actions
 
     def handlers(self) -> Handlers:
         """Return what serves each verb."""
-        return {"steer": self._steer, "steered": self._steered}
+        return {"steer": self._steer, "steered": self._steered, "approval_decide": self._decide}
 
     async def _steer(self, _: Call, body: AwaitOrder) -> NextOrder:
         return NextOrder(order=await self._steering.next_order(body))
@@ -213,6 +226,37 @@ class SteeringVerbs:
     def _steered(self, _: Call, body: OrderReport) -> Nothing:
         self._steering.report(body)
         return Nothing()
+
+    async def _decide(self, _: Call, body: PersonDecision) -> DecidedApproval:
+        payload = {
+            "approvalId": body.approval_id,
+            "decision": body.decision.value,
+            "scope": body.scope.value,
+        }
+        request = ActionRequest(action_type=ActionType.DECIDE, payload=payload)
+        # A person may decide whatever is asked: nothing is locked.
+        outcome = await self._actions.execute(request, ActionScope(), requested_by=f"person:{body.responder}")
+        if outcome.status is not ActionStatus.PERFORMED:
+            raise _refusal_of(outcome)
+        done = outcome.details or {}
+        return DecidedApproval(approval_id=body.approval_id, thread_id=done["threadId"], turn_id=done["turnId"])
+
+
+def _refusal_of(outcome: ActionOutcome) -> LifebusError:
+    """Return why an approval was not decided."""
+    details = outcome.details or {}
+    code, said = str(details.get("code", "")), str(details.get("message", ""))
+    unknown = DeadlineExceeded(said, code="outcome_unknown")
+    faults: dict[str, LifebusError] = {
+        "approval_not_pending": InvalidRequest(said, code="no_approval"),
+        "system_session": LifebusError(said, code="system_session"),
+        "session_deleted": StateConflict(said, code="session_deleted"),
+        "app_server_unreachable": TransportError(said, code="app_server_unreachable"),
+        "busy": BrokerBusy(said, code="busy"),
+        "answer_not_seen": unknown,
+        "outcome_unknown": unknown,
+    }
+    return faults.get(code) or StateConflict(said, code="approval_settled")
 
 
 def _dropped(ended: ObservedExit) -> int:

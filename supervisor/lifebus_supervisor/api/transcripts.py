@@ -70,7 +70,7 @@ class TranscriptVerbs:
         return SuggestionAnswer(session_id=body.session_id, suggestion=stands)
 
     async def _show_suggestion(self, body: ShowSuggestion) -> SuggestionAnswer:
-        stands = await self._suggestions.show(body.session_id, body.request_key)
+        stands = await self._suggestions.wait(body.session_id, body.request_key, body.wait_ms / 1_000)
         return SuggestionAnswer(session_id=body.session_id, suggestion=stands)
 
     async def _list(self, body: TranscriptsQuery) -> TranscriptInfos:

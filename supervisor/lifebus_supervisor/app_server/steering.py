@@ -7,7 +7,7 @@ import asyncio
 import itertools
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import anyio
 import msgspec
@@ -53,6 +53,7 @@ class AppServerSteering:
         self._numbers = itertools.count(1)
         self._asked_by: OrderedDict[str, str] = OrderedDict()
         self._came = anyio.Event()
+        self._settled: OrderedDict[str, None] = OrderedDict()
 
     async def next_order(self, body: AwaitOrder) -> SteeringOrder | None:
         """Return the next order for an observer, None where none came within its time."""
@@ -89,15 +90,21 @@ class AppServerSteering:
             order = self._order("approval", _LOOK_S, approval_id=approval_id)
             report = await self._ask(origin, order)
             if report is not None and report.state is SteeringState.PENDING:
-                self._remember(approval_id, origin)
+                _remember(self._asked_by, approval_id, origin)
                 found.append(
                     PendingApproval(approval_id=approval_id, thread_id=report.thread, turn_id=report.turn or None)
                 )
+            elif report is not None and report.state is SteeringState.LATE:
+                _remember(self._settled, approval_id, None)
 
         async with anyio.create_task_group() as tasks:
             for origin in self._reachable():
                 tasks.start_soon(look, origin)
         return found[0] if found else None
+
+    def is_settled(self, approval_id: str) -> bool:
+        """Whether an observer said that an approval was asked, and is settled."""
+        return approval_id in self._settled
 
     async def decide(
         self, approval: PendingApproval, decision: ApprovalDecision, scope: DecisionScope, by: str = "lifebus"
@@ -214,11 +221,6 @@ class AppServerSteering:
         ]:
             del self._observers[origin]
 
-    def _remember(self, approval_id: str, origin: str) -> None:
-        self._asked_by[approval_id] = origin
-        if len(self._asked_by) > _MAX_KNOWN:
-            self._asked_by.popitem(last=False)
-
 
 _STATES: Final = {
     SteeringState.DONE: ControlState.DONE,
@@ -230,6 +232,14 @@ _STATES: Final = {
 
 
 _NOT_FETCHED: Final = "the observer did not fetch the order"
+
+_Value = TypeVar("_Value")
+
+
+def _remember(known: OrderedDict[str, _Value], approval_id: str, value: _Value) -> None:
+    known[approval_id] = value
+    if len(known) > _MAX_KNOWN:
+        known.popitem(last=False)
 
 
 def _not_fetched(origin: str, order: SteeringOrder) -> OrderReport:

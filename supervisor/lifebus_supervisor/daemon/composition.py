@@ -270,7 +270,7 @@ def _compose_api(core: Core, receipts: ReceiptPublisher, count: Callable[[], Map
         status.handlers(),
         operations.handlers(),
         core.observations.handlers(),
-        SteeringVerbs(core.steering).handlers(),
+        SteeringVerbs(core.steering, core.actions).handlers(),
         core.consumers.handlers(),
         InboxVerbs(core.inbox).handlers(),
         ExtensionVerbs(core.extensions).handlers(),

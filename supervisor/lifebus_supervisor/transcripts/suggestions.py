@@ -1,5 +1,6 @@
 """Suggested requests: how each stands, kept beside the transcript of its session, each change with its event."""
 
+import anyio
 import msgspec
 
 from lifebus_broker.signals.log import SignalLog
@@ -25,6 +26,7 @@ class Suggestions:
 
     def __init__(self, store: TranscriptStore, signals: SignalLog) -> None:
         self.store, self._signals = store, signals
+        self._waiting: dict[tuple[str, str], set[anyio.Event]] = {}
 
     async def upsert(  # noqa: PLR0917  the fields of an upsert
         self,
@@ -59,7 +61,11 @@ class Suggestions:
             return TranscriptChanges(suggestion=made, told=tuple(told))
 
         changes = await self.store.change(session_id, decide)
-        return changes.suggestion or await self.show(session_id, request_key)
+        stands = changes.suggestion or await self.show(session_id, request_key)
+        if stands.status.is_terminal:
+            for over in self._waiting.get((session_id, request_key), ()):
+                over.set()
+        return stands
 
     async def show(self, session_id: str, request_key: str) -> Suggestion:
         """Return how a suggested request stands.
@@ -74,6 +80,31 @@ class Suggestions:
         if found is None:
             raise no_suggested_request(request_key)
         return found
+
+    async def wait(self, session_id: str, request_key: str, seconds: float) -> Suggestion:
+        """Return how a suggested request stands once it is over, or after so long as it is then.
+
+        Raises:
+            LifebusError: as `show`.
+        """
+        waiting = self._waiting.setdefault((session_id, request_key), set())
+        over = anyio.Event()
+        # Before it is looked at: what ends it during the look must wake this one, too.
+        waiting.add(over)
+        try:
+            with anyio.move_on_after(seconds):
+                if not await self._is_over(session_id, request_key):
+                    await over.wait()
+            return await self.show(session_id, request_key)
+        finally:
+            waiting.discard(over)
+            if not waiting:
+                self._waiting.pop((session_id, request_key), None)
+
+    async def _is_over(self, session_id: str, request_key: str) -> bool:
+        await self.store.require(session_id)
+        found = await self.store.suggestion(session_id, request_key)
+        return found is not None and found.status.is_terminal
 
     async def project(self, session_id: str) -> str:
         """Return the project of a session, as its newest signal names it; without one it is a project of its own.

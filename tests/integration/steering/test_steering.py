@@ -10,13 +10,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import lifebus
-from lifebus_contract import Receipt
+from lifebus_contract import LifebusError, Receipt
 from lifebus_contract.actions.approvals import approval_id
 from lifebus_contract.actions.payloads import ApprovalDecision, DecisionScope
 from lifebus_contract.extensions import ActionRequest, ActionScope, ActionStatus
 from lifebus_supervisor.actions.ports import ControlOutcome, ControlState, PendingApproval
 from lifebus_supervisor.daemon.composition import Daemon
+from lifebus_transports.http.ports import OperatorPeer
+from lifebus_transports.messages.steering import DecidedApproval, PersonDecision
 from support.clients.proxy_box import ProxyBox
 from support.paths import SUPPORT
 from support.patience import PATIENCE_S
@@ -112,6 +116,13 @@ async def scene() -> AsyncGenerator[Scene]:
                 if process.returncode is None:
                     process.kill()
                     await process.wait()
+
+
+async def decide(at: Scene, name: str, responder: str = "ann") -> DecidedApproval:
+    """Decide an approval as a person does."""
+    wanted = PersonDecision(approval_id=name, decision=ApprovalDecision.DECLINE, responder=responder)
+    answer: DecidedApproval = await at.daemon.api.call(OperatorPeer(), "approval_decide", wanted)
+    return answer
 
 
 async def receipts_until(daemon: Daemon, key: str, value: str) -> Receipt:
@@ -253,3 +264,30 @@ async def test_an_action_decides_an_approval_and_the_receipt_names_who_asked_for
         other = ActionRequest(action_type="approval.decide", payload=payload)
         late = await at.daemon.actions.execute(other, ActionScope(), requested_by="supervisor-agent")
         assert late.status is ActionStatus.ALREADY_RESOLVED
+
+
+async def test_a_person_decides_by_the_api_and_is_told_apart_from_who_was_too_late_and_from_nobody() -> None:
+    async with scene() as at:
+        await at.client.begin("ask")
+        await at.client.until("item/commandExecution/requestApproval")
+        await at.pending()
+        assert await decide(at, "u1:0") == DecidedApproval(approval_id="u1:0", thread_id="t1", turn_id="u1")
+        assert (await at.client.until("item/completed"))["params"]["item"]["status"] == "decline"
+        answered = await receipts_until(at.daemon, "operator", "answered")
+        assert answered.telemetry_summary["answered_by"] == "person:ann"
+        for name, code in (("u1:0", "approval_settled"), ("u1:7", "no_approval")):
+            with pytest.raises(LifebusError) as refused:
+                await decide(at, name)
+            assert refused.value.code == code
+        # What the client has decided itself is settled, too, though lifebus never looked for it before.
+        await at.client.begin("ask", 4)
+        await at.client.until("item/commandExecution/requestApproval")
+        await at.client.say(id=1, result={"decision": "accept"})
+        await at.client.until("turn/completed")
+        await until_answered(lambda: is_settled(at, "u2:1"), bool)
+
+
+async def is_settled(at: Scene, name: str) -> bool:
+    """Whether an observer has seen an approval settled; it may not have read so far yet."""
+    await at.daemon.steering.approval(name)
+    return at.daemon.steering.is_settled(name)

@@ -98,6 +98,22 @@ async def observe_and_follow(bus: InProcess) -> None:
     observer = {"client_id": "test", "origin": "o"}
     assert await bus.call("steer", {**observer, "adapter_id": "codex", "wait_ms": 0}) == {}
     assert await bus.call("steered", {**observer, "number": 1, "state": "done"}) == {}
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(report_approvals, bus, observer)
+        decision = {"approval_id": "u1:0", "decision": "accept", "responder": "me"}
+        assert await bus.call("approval_decide", decision) == {
+            "approval_id": "u1:0",
+            "thread_id": "t1",
+            "turn_id": "u1",
+        }
+
+
+async def report_approvals(bus: InProcess, observer: dict[str, Any]) -> None:
+    """Find the approval that is asked for, and have it decided."""
+    for state in ("pending", "done"):
+        order = (await bus.call("steer", {**observer, "adapter_id": "codex", "wait_ms": 30_000}))["order"]
+        where = {"number": order["number"], "state": state, "thread": "t1", "turn": "u1"}
+        await bus.call("steered", {**observer, **where})
 
 
 async def consume(bus: InProcess) -> None:
@@ -200,7 +216,7 @@ async def suggest(bus: InProcess) -> None:
     one = {"session_id": "s1", "request_key": "k"}
     stands = await bus.call("suggestion_upsert", {**one, "status": "complete", "suggestion": "do this"})
     assert stands["suggestion"]["suggestion"] == "do this"
-    assert await bus.call("suggestion_show", one) == stands
+    assert await bus.call("suggestion_show", {**one, "wait_ms": 30_000}) == stands
 
 
 async def run_flows(bus: InProcess, root: Path) -> None:
@@ -266,6 +282,7 @@ async def test_a_peer_that_is_no_operator_may_not_change_what_is_kept_for_everyb
             "flow_logs": {"run_id": "r", "step_id": "s"},
             "flow_events": {"run_id": "r"},
             "flow_compact": {"run_id": "r", "step_id": "s"},
+            "approval_decide": {"approval_id": "u:0", "decision": "accept", "responder": "x"},
             "extensions_reload": {},
             "extensions_trust": {"name": "x"},
             "extensions_denied": {"actor": {"role": "x"}, "why": "x"},

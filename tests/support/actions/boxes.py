@@ -36,6 +36,7 @@ class AppServer:
         self.steers: list[tuple[str, str, str]] = []
         self.known: dict[str, ControlOutcome] = {}
         self.searched: list[str | None] = []
+        self.settled: set[str] = set()
         self.answer = DONE
         self.fault: Exception | None = None
         self.gate = anyio.Event()
@@ -43,6 +44,9 @@ class AppServer:
 
     async def approval(self, approval_id: str) -> PendingApproval | None:
         return self.approvals.get(approval_id)
+
+    def is_settled(self, approval_id: str) -> bool:
+        return approval_id in self.settled
 
     async def decide(
         self, approval: PendingApproval, decision: ApprovalDecision, scope: DecisionScope, by: str

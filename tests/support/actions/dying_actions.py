@@ -51,12 +51,12 @@ class Outside:
         return None if f"decide {approval_id}" in self.lines() else approval(approval_id)
 
     async def decide(
-        self, one: PendingApproval, decision: ApprovalDecision, scope: DecisionScope, by: str
+        self, approval: PendingApproval, decision: ApprovalDecision, scope: DecisionScope, by: str
     ) -> ControlOutcome:
         await anyio.lowlevel.checkpoint()
-        if f"decide {one.approval_id}" in self.lines():
+        if f"decide {approval.approval_id}" in self.lines():
             return ControlOutcome(ControlState.LATE)
-        self.add(f"decide {one.approval_id}")
+        self.add(f"decide {approval.approval_id}")
         await anyio.lowlevel.checkpoint()
         return DONE
 
@@ -75,6 +75,9 @@ class Outside:
         self.add(f"steer {text}")
         await anyio.lowlevel.checkpoint()
         return DONE
+
+    def is_settled(self, approval_id: str) -> bool:
+        return False
 
     async def steered(self, action_id: str, asked: str | None) -> ControlOutcome | None:
         return None

@@ -132,6 +132,7 @@ VALID: dict[str, dict[str, Any]] = {
         "thread": "t",
         "turn": "u",
     },
+    "approval_decide": {"approval_id": "u:0", "decision": "accept", "scope": "session", "responder": "p"},
     "observe": {
         "client_id": "c",
         "adapter_id": "codex",
@@ -176,7 +177,7 @@ VALID: dict[str, dict[str, Any]] = {
         "suggestion": "do this",
         "error": "e",
     },
-    "suggestion_show": {"session_id": "s", "request_key": "k"},
+    "suggestion_show": {"session_id": "s", "request_key": "k", "wait_ms": 3},
     "transcript_upsert": {"session_id": "s", "entry": ENTRY},
     "transcript_show": {"session_id": "s", "after": 1, "limit": 2},
     "transcript_list": {"session_id": "s", "after": "r", "limit": 2, "deleted": True, "system_owned": True},

@@ -4,30 +4,21 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from lifebus_contract.jobs import JobState, NewJob
 from lifebus_supervisor.configuration.queue_settings import QueueSettings
 from lifebus_supervisor.daemon.composition import Daemon
-from lifebus_transports.http.documents.openapi import openapi
 from support.broker_process import until
 from support.integration.observing import signal
 from support.transports.gateway import Address, running_gateway
+from support.transports.schemas import fits
 
 ENTRY = {"messageId": "m1", "turnId": "t1", "role": "system", "type": "note", "content": "hello", "status": "complete"}
 JOBS = "/api/orchestrator/jobs"
 UPSERT, SUGGEST = "transcript/upsert", "suggested-request/jobs"
+WAIT, STANDS = "suggested-request", "suggested-request/upsert"
 NOT_JSON, NOT_AN_ENTRY = b"{", b"{}"
-
-
-def fits(answer: Any, method: str, path: str) -> Any:
-    """Check an answer with the description of its route, and return its body."""
-    described = openapi()
-    found = described["paths"][path][method]["responses"][str(answer.status_code)]
-    schema = found["content"]["application/json"]["schema"] | {"components": described["components"]}
-    jsonschema.Draft202012Validator(schema).validate(answer.json())
-    return answer.json()
 
 
 async def queued(daemon: Daemon, *job_ids: str, argv: tuple[str, ...] = ("sleep", "600")) -> None:
@@ -116,6 +107,14 @@ async def test_refusals_of_session_routes_come_in_their_order(tmp_path: Path, qu
             (SUGGEST, "gone"): [(410, "session_deleted")] * 2,
             (SUGGEST, "worker"): [(403, "system_session")] * 2,
             (SUGGEST, "unknown"): [(404, "no_session")] * 2,
+            (WAIT, "gone"): [(410, "session_deleted")] * 2,
+            (WAIT, "worker"): [(403, "system_session")] * 2,
+            (WAIT, "unknown"): [(404, "no_session")] * 2,
+            (WAIT, "live"): [(400, "request_failed"), (409, "no_context")] if queue else [no_queue] * 2,
+            (STANDS, "gone"): [(410, "session_deleted")] * 2,
+            (STANDS, "worker"): [(403, "system_session")] * 2,
+            (STANDS, "unknown"): [(404, "no_session")] * 2,
+            (STANDS, "live"): [(400, "request_failed"), (400, "invalid_request")],
             (SUGGEST, "live"): [(400, "request_failed"), (409, "job_conflict")] if queue else [no_queue] * 2,
         }
         for (route, session), wanted in expected.items():

@@ -1,5 +1,6 @@
 """What the server asks of people, and whether they answered.  Pure."""
 
+from collections import deque
 from typing import Any, Final
 
 from msgspec import Raw, Struct
@@ -9,6 +10,7 @@ from lifebus_adapters.app_server.facts import OperatorAnswered, OperatorAsked
 from lifebus_adapters.app_server.messages import RequestId, RpcRequest
 
 _MAX_PENDING: Final = 1_024
+_MAX_SETTLED: Final = 256
 _YEAR_MS: Final = 86_400_000 * 365
 
 _KINDS: Final = {
@@ -56,6 +58,7 @@ class PendingQuestions:
 
     def __init__(self) -> None:
         self._pending: dict[tuple[type, RequestId], _Asked] = {}
+        self._settled: deque[OperatorAsked] = deque(maxlen=_MAX_SETTLED)
 
     def ask(self, request: RpcRequest, thread: str, turn: str | None, at_ms: int) -> list[OperatorAsked]:
         """Return the fact that a person is asked, nothing where the request is for a program."""
@@ -80,6 +83,10 @@ class PendingQuestions:
     def pending(self) -> list[OperatorAsked]:
         """Return what nobody has answered yet, in the order in which it was asked."""
         return [asked.fact for asked in self._pending.values()]
+
+    def settled(self) -> list[OperatorAsked]:
+        """Return what was asked and is over, as far as it is remembered."""
+        return list(self._settled)
 
     def answer(
         self, number: RequestId, result: Raw | None, at_ms: int, by: str | None = None
@@ -114,6 +121,7 @@ class PendingQuestions:
         if asked is None:
             return []
         fact = asked.fact
+        self._settled.append(fact)
         return [
             OperatorAnswered(
                 session=fact.session,

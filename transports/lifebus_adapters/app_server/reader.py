@@ -104,6 +104,10 @@ class AppServerReader:
         """Return what the server waits for, and nobody has answered."""
         return self._questions.pending()
 
+    def settled(self) -> list[OperatorAsked]:
+        """Return what the server waited for and does not any more, as far as it is remembered."""
+        return self._questions.settled()
+
     def has_thread(self, name: str) -> bool:
         """Whether a thread can take turns here, as far as was seen."""
         return any(thread.id == name for thread in self._threads.live())

@@ -18,7 +18,15 @@ from lifebus_transports.http.documents.asyncapi import asyncapi
 from lifebus_transports.http.documents.openapi import openapi
 from lifebus_transports.http.events import EventStreams
 from lifebus_transports.http.following.follower import Following
-from lifebus_transports.http.operations import extensions, jobs, receipts, signals, transcripts
+from lifebus_transports.http.operations import (
+    approvals,
+    extensions,
+    jobs,
+    receipts,
+    signals,
+    suggestions,
+    transcripts,
+)
 from lifebus_transports.http.operations.broker import BrokerRoutes
 from lifebus_transports.http.operations.errors import refuse
 from lifebus_transports.http.operations.operation import Served
@@ -58,7 +66,9 @@ def make_application(gateway: Gateway) -> ASGIApp:
             receipts.served(),
             signals.served(),
             jobs.served(has_queue=gateway.has_queue),
-            transcripts.served(has_queue=gateway.has_queue),
+            transcripts.served(),
+            suggestions.served(has_queue=gateway.has_queue),
+            approvals.served(),
             extensions.served(),
             *gateway.further,
         )

@@ -8,7 +8,8 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta
 
-from lifebus_contract.fields import MAX_INTEGER, Document, Identifier
+from lifebus_contract.actions.payloads import ApprovalDecision, DecisionScope
+from lifebus_contract.fields import MAX_INTEGER, Document, Identifier, refuse_unprintable
 
 MAX_TEXT: Final = 65_536
 """Most characters of what a turn is told."""
@@ -17,6 +18,9 @@ MAX_WAIT_MS: Final = 30_000
 """Longest wait for an order, in milliseconds."""
 
 _Number = Annotated[int, Meta(ge=1, le=MAX_INTEGER)]
+Responder = Annotated[str, Meta(min_length=1, max_length=128)]
+"""Who decided."""
+
 _ApprovalId = Annotated[str, Meta(max_length=600)]
 
 
@@ -86,3 +90,27 @@ class OrderReport(Document, frozen=True, kw_only=True, omit_defaults=True):
     message: Annotated[str, Meta(max_length=1_024)] = ""
     thread: Annotated[str, Meta(max_length=256)] = ""
     turn: Annotated[str, Meta(max_length=256)] = ""
+
+
+class PersonDecision(Document, frozen=True, kw_only=True, omit_defaults=True):
+    """`approval_decide`: a person decides an approval that an app-server waits for.
+
+    `responder` says who, and stands in the receipt of the answer as ``person:NAME``.
+    """
+
+    approval_id: Identifier
+    decision: ApprovalDecision
+    scope: DecisionScope = DecisionScope.TURN
+    responder: Responder
+
+    def __post_init__(self) -> None:
+        if not (self.approval_id + self.responder).isprintable():
+            refuse_unprintable(self)
+
+
+class DecidedApproval(Document, frozen=True, kw_only=True, omit_defaults=True):
+    """The answer to `approval_decide`: the app-server has taken it."""
+
+    approval_id: Identifier
+    thread_id: Identifier
+    turn_id: Identifier | None = None

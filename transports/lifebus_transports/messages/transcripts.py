@@ -85,9 +85,10 @@ class UpsertSuggestion(_OfSession, frozen=True, kw_only=True, omit_defaults=True
 
 
 class ShowSuggestion(_OfSession, frozen=True, kw_only=True, omit_defaults=True):
-    """`suggestion_show`: a suggested request."""
+    """`suggestion_show`: a suggested request, as soon as it is over, or after `wait_ms` as it is then."""
 
     request_key: Identifier
+    wait_ms: Annotated[int, Meta(ge=0, le=30_000)] = 0
 
 
 class SuggestionAnswer(_OfSession, frozen=True, kw_only=True, omit_defaults=True):

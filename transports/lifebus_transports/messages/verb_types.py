@@ -81,6 +81,9 @@ EXTENSIONS: Final = CallPool("extensions", 16)
 SUGGESTIONS: Final = CallPool("suggestions", 32)
 """Few, because each waits for every handler of an event."""
 
+SUGGESTION_WAITS: Final = CallPool("suggestion waits", 256)
+"""Many, because whoever waits for a suggestion waits in one call; apart, so that they keep nobody from writing it."""
+
 PRUNES: Final = CallPool("prunes", 1)
 """One, because a second one would drop what the first is still reading."""
 

@@ -38,7 +38,7 @@ from lifebus_transports.messages.signals import (
 from lifebus_transports.messages.snapshots import Revise, ReviseAnswer, Save, SaveAnswer
 from lifebus_transports.messages.state import StatePage, StateQuery
 from lifebus_transports.messages.status import BrokerStatus
-from lifebus_transports.messages.steering import AwaitOrder, NextOrder, OrderReport
+from lifebus_transports.messages.steering import AwaitOrder, DecidedApproval, NextOrder, OrderReport, PersonDecision
 from lifebus_transports.messages.tables.extension_verbs import EXTENSION_VERBS
 from lifebus_transports.messages.tables.flow_verbs import FLOW_VERBS
 from lifebus_transports.messages.tables.inbox_verbs import INBOX_VERBS
@@ -161,6 +161,15 @@ _TABLE: Final = (
         summary="Says what became of an order for an app-server.",
         body=OrderReport,
         answer=Nothing,
+    ),
+    Verb(
+        name="approval_decide",
+        summary="Has an app-server told how a person decided an approval.",
+        body=PersonDecision,
+        answer=DecidedApproval,
+        access=Access.OPERATOR,
+        pool=STEERING,
+        timeout_factor=4,
     ),
     Verb(
         name="signals",

@@ -3,7 +3,16 @@
 from collections.abc import Iterable
 from typing import Final
 
-from lifebus_transports.http.operations import broker, extensions, jobs, receipts, signals, transcripts
+from lifebus_transports.http.operations import (
+    approvals,
+    broker,
+    extensions,
+    jobs,
+    receipts,
+    signals,
+    suggestions,
+    transcripts,
+)
 from lifebus_transports.http.operations.operation import Operation, Serve, Served
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
@@ -12,6 +21,8 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *signals.OPERATIONS,
     *jobs.OPERATIONS,
     *transcripts.OPERATIONS,
+    *suggestions.OPERATIONS,
+    *approvals.OPERATIONS,
     *extensions.OPERATIONS,
 )
 """In the order in which they are described."""

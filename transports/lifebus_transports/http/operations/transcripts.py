@@ -1,31 +1,28 @@
-"""The routes of a session: its transcript, an entry that is merged into it, a suggested request.
+"""The routes of a session: its transcript, and an entry that is merged into it.
 
 What is wrong with a session is said before what is wrong with a body: 410, 403, 404, 503, 400 (docs/gateway.md,
 "Sessions").
 """
 
-from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, Struct
 
 from lifebus_contract import LifebusError
 from lifebus_contract.fields import Count, Identifier
-from lifebus_contract.jobs import EnqueueStatus
 from lifebus_contract.transcripts import EntryRole, EntryStatus, TranscriptEntry, TranscriptInfo, TranscriptPage
-from lifebus_transports.http.operations.errors import ErrorBody, HttpRefusal, refuse
-from lifebus_transports.http.operations.jobs import require_queue
+from lifebus_transports.http.operations.errors import HttpRefusal, refuse
 from lifebus_transports.http.operations.operation import OK, Operation, RouteReply, RouteRequest, Served
 from lifebus_transports.messages.transcripts import (
+    ShowSuggestion,
     ShowTranscript,
-    SuggestedJob,
     SuggestRequest,
     TranscriptInfos,
     TranscriptsQuery,
     UpsertedEntry,
     UpsertEntry,
+    UpsertSuggestion,
 )
 
 
@@ -56,14 +53,6 @@ class EntryBody(Struct, frozen=True, kw_only=True, rename="camel"):
     completed_at: Count | None = None
 
 
-class SuggestionBody(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """What a suggestion is to be made with, and a draft that it may begin from."""
-
-    model: Identifier | None = None
-    effort: Identifier | None = None
-    draft: Annotated[str, Meta(min_length=1, max_length=4_000)] | None = None
-
-
 class SessionThread(Struct, frozen=True, kw_only=True, rename="camel"):
     """The thread of an app-server whose session this is."""
 
@@ -89,17 +78,6 @@ class UpsertAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
     entry: TranscriptEntry
 
 
-class SuggestionQueued(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A job suggests a request; `suggested_request_updated` tells of it under its key."""
-
-    status: Literal["queued"] = "queued"
-    job_id: str
-    request_key: str
-    session_id: str
-    project_id: str
-    dedupe: EnqueueStatus
-
-
 class SessionDeleted(Struct, frozen=True, kw_only=True, rename="camel"):
     """The session was deleted, at that time."""
 
@@ -119,7 +97,8 @@ class SessionNotFound(Struct, frozen=True, kw_only=True, rename="camel"):
     message: str
 
 
-_UNKNOWN = {404: SessionNotFound, 410: SessionDeleted}
+UNKNOWN: Final = {404: SessionNotFound, 410: SessionDeleted}
+"""What every route of a session may answer."""
 
 OPERATIONS = (
     Operation(
@@ -130,7 +109,7 @@ OPERATIONS = (
         tag="sessions",
         place=SessionPlace,
         query=TranscriptQuery,
-        answers={200: SessionAnswer, **_UNKNOWN},
+        answers={200: SessionAnswer, **UNKNOWN},
     ),
     Operation(
         name="upsertEntry",
@@ -141,34 +120,19 @@ OPERATIONS = (
         place=SessionPlace,
         body=EntryBody,
         body_last=True,
-        answers={200: UpsertAnswer, **_UNKNOWN},
-    ),
-    Operation(
-        name="suggestRequest",
-        method="POST",
-        path="/api/sessions/{sessionId}/suggested-request/jobs",
-        summary="Has extensions queue a job that suggests the next request.",
-        tag="sessions",
-        place=SessionPlace,
-        body=SuggestionBody,
-        body_last=True,
-        answers={202: SuggestionQueued, 409: ErrorBody, 429: ErrorBody, **_UNKNOWN},
+        answers={200: UpsertAnswer, **UNKNOWN},
     ),
 )
 
 
-def served(*, has_queue: bool) -> Served:
-    """Return what serves each operation; without a queue nothing is suggested."""
-    return {
-        "session": _show,
-        "upsertEntry": _upsert,
-        "suggestRequest": partial(_suggest, require_queue(has_queue=has_queue)),
-    }
+def served() -> Served:
+    """Return what serves each operation."""
+    return {"session": _show, "upsertEntry": _upsert}
 
 
 async def _show(asked: RouteRequest) -> SessionAnswer:
     query: TranscriptQuery = asked.query
-    info = await _session(asked)
+    info = await session_of(asked)
     page: TranscriptPage = await asked.calls.call(
         asked.peer,
         "transcript_show",
@@ -184,42 +148,17 @@ async def _show(asked: RouteRequest) -> SessionAnswer:
 
 
 async def _upsert(asked: RouteRequest) -> UpsertAnswer:
-    session_id = (await _session(asked)).session_id
+    session_id = (await session_of(asked)).session_id
     body: EntryBody = asked.require_body()
     try:
         entry = TranscriptEntry(**{name: getattr(body, name) for name in body.__struct_fields__})
     except ValueError as fault:
         raise HttpRefusal(refuse(400, "invalid_request", "the body does not fit", (str(fault)[:512],))) from None
-    done: UpsertedEntry = await _call(asked, "transcript_upsert", UpsertEntry(session_id=session_id, entry=entry))
+    done: UpsertedEntry = await call_about(asked, "transcript_upsert", UpsertEntry(session_id=session_id, entry=entry))
     return UpsertAnswer(session_id=session_id, entry=done.entry)
 
 
-async def _suggest(require: Callable[[], None], asked: RouteRequest) -> RouteReply:
-    info = await _session(asked)
-    if info.system_owned:
-        raise HttpRefusal(refuse(403, "system_session", "the session belongs to a worker of the broker"))
-    require()
-    body: SuggestionBody = asked.require_body()
-    wanted = SuggestRequest(session_id=info.session_id, model=body.model, effort=body.effort, draft=body.draft)
-    try:
-        found: SuggestedJob = await _call(asked, "suggest_request", wanted)
-    except LifebusError as fault:
-        if fault.code != "no_suggestion":
-            raise
-        raise HttpRefusal(refuse(409, "job_conflict", fault.detail)) from None
-    return RouteReply(
-        202,
-        SuggestionQueued(
-            job_id=found.job_id,
-            request_key=found.request_key,
-            session_id=found.session_id,
-            project_id=found.project_id,
-            dedupe=found.status,
-        ),
-    )
-
-
-async def _session(asked: RouteRequest) -> TranscriptInfo:
+async def session_of(asked: RouteRequest) -> TranscriptInfo:
     """Return the session that a request names.
 
     Raises:
@@ -242,7 +181,9 @@ async def _session(asked: RouteRequest) -> TranscriptInfo:
     return info
 
 
-async def _call(asked: RouteRequest, verb: str, body: UpsertEntry | SuggestRequest) -> Any:
+async def call_about(
+    asked: RouteRequest, verb: str, body: UpsertEntry | SuggestRequest | UpsertSuggestion | ShowSuggestion
+) -> Any:
     """Call a verb about a session, which may be deleted meanwhile.
 
     Raises:
@@ -254,7 +195,7 @@ async def _call(asked: RouteRequest, verb: str, body: UpsertEntry | SuggestReque
     except LifebusError as fault:
         if fault.code == "session_deleted":
             # Asked once more, for the time of the deletion.
-            await _session(asked)
+            await session_of(asked)
         elif fault.code == "no_session":
             raise _not_found(body.session_id, fault) from None
         raise

@@ -15,7 +15,7 @@ from lifebus_transports.messages.transcripts import (
     UpsertEntry,
     UpsertSuggestion,
 )
-from lifebus_transports.messages.verb_types import SUGGESTIONS, TRANSCRIPTS, Repeat, Verb
+from lifebus_transports.messages.verb_types import SUGGESTION_WAITS, SUGGESTIONS, TRANSCRIPTS, Repeat, Verb
 
 TRANSCRIPT_VERBS: Final = (
     Verb(
@@ -60,7 +60,8 @@ TRANSCRIPT_VERBS: Final = (
         summary="Returns how a suggested request stands.",
         body=ShowSuggestion,
         answer=SuggestionAnswer,
-        pool=TRANSCRIPTS,
+        pool=SUGGESTION_WAITS,
+        wait_key="wait_ms",
     ),
 )
 """Their part of the table of verbs."""
