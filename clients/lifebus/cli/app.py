@@ -12,7 +12,8 @@ _CONTRACT: Final = ("The contract", 3)
 _ADMIN: Final = ("Admin", 4)
 
 COMMANDS: Final = {
-    "up": (_BUS, "bus.up:up", "Run the broker in the foreground."),
+    "up": (_BUS, "bus.up:up", "Run the broker, in the foreground or with --detach in the background."),
+    "down": (_BUS, "bus.down:down", "Stop the running broker."),
     "demo": (_BUS, "admin.demo:demo", "Show the bus at work on recorded sessions."),
     "emit": (_BUS, "bus.emit:emit", "Record a lifecycle event."),
     "stdio": (_BUS, "bus.proxy:stdio", "Speak the request protocol as JSON lines on stdin and stdout."),

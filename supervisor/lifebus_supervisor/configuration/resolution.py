@@ -20,6 +20,7 @@ from lifebus_supervisor.configuration.file import ConfigurationError, FileValue,
 from lifebus_supervisor.configuration.queue_settings import QueueSettings
 from lifebus_supervisor.configuration.settings import (
     NO_FOLDER,
+    STDERR,
     BackupSettings,
     ClientSettings,
     LedgerSettings,
@@ -74,6 +75,7 @@ _DIRECTORIES: Final = {"runtime_dir": default_runtime_dir, "state_dir": default_
 _FILES: Final = {
     "ledger.path": "auto",
     "backup.folder": NO_FOLDER,
+    "log.file": STDERR,
     "gateway.token_file": "auto",
     "gateway.tls_cert": NONE,
     "gateway.tls_key": NONE,

@@ -50,11 +50,17 @@ class LimitSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """How long a stop may take."""
 
 
+STDERR: Final = "stderr"
+"""What `log.file` says where the log goes to the stream on which the broker was started."""
+
+
 class LogSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is logged, and how: ``auto`` is readable on a terminal and one JSON object a line elsewhere."""
+    """What is logged, how and where: ``auto`` is readable on a terminal and one JSON object a line elsewhere."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["auto", "json", "console"] = "auto"
+    file: str = STDERR
+    """The file that takes the place of stderr, and is rotated; ``stderr`` is none."""
 
 
 class TickSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -222,6 +228,16 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def backup_folder(self) -> Path | None:
         """Where scheduled backups go, None where there are none."""
         return Path(self.backup.folder).expanduser() if self.backup.folder != NO_FOLDER else None
+
+    @property
+    def log_file(self) -> Path | None:
+        """The file that the log is written to, None where that is stderr."""
+        return Path(self.log.file).expanduser() if self.log.file != STDERR else None
+
+    @property
+    def usual_log_file(self) -> Path:
+        """The file for the log of a broker without a terminal, unless another one is set."""
+        return self.log_file or self.state_dir / "log" / "broker.log"
 
     @property
     def ledger_location(self) -> LedgerLocation:

@@ -9,7 +9,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, MutableMapping, Sequence
-from typing import Any, Final, TextIO, TypeGuard, cast
+from typing import Any, Final, Protocol, TypeGuard, cast
 
 import msgspec
 import structlog
@@ -29,9 +29,24 @@ _MAX_DEPTH: Final = 6
 _MAX_NAMES: Final = 512
 
 
+class LogStream(Protocol):
+    """Where lines go: a text stream, or what stands for one."""
+
+    def write(self, text: str, /) -> int:
+        """Write text."""
+        ...
+
+    def flush(self) -> None:
+        """Let nothing wait in a buffer."""
+
+    def isatty(self) -> bool:
+        """Whether it is a terminal."""
+        ...
+
+
 def configure(
     settings: LogSettings,
-    stream: TextIO | None = None,
+    stream: LogStream | None = None,
     *,
     color: bool = False,
     clock: Callable[[], float] = time.monotonic,
@@ -40,7 +55,7 @@ def configure(
 
     `clock` gives seconds and is for the limiter only.
     """
-    output = stream or sys.stderr
+    output: LogStream = stream or sys.stderr
     as_json = settings.format == "json" or (settings.format == "auto" and not output.isatty())
     # First in the chain: a line that is dropped costs nothing of what follows.
     limit = RateLimit(clock)
@@ -182,7 +197,7 @@ def _printable(text: str) -> str:
 class _Line:
     """Writes one line a message; a log that has no reader any more does not stop the process."""
 
-    def __init__(self, stream: TextIO, name: str = "lifebus") -> None:
+    def __init__(self, stream: LogStream, name: str = "lifebus") -> None:
         self.name = name
         self._stream = stream
 

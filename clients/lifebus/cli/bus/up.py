@@ -1,4 +1,4 @@
-"""`lifebus up`: the broker, in the foreground."""
+"""`lifebus up`: the broker, in the foreground or in the background."""
 
 import sys
 from dataclasses import dataclass
@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
 
-from lifebus.cli.terminal import color_wanted, say
+from lifebus.cli.exit_codes import ExitCode, UsageError
+from lifebus.cli.terminal import color_wanted, put_json, say
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lifebus_supervisor.configuration.settings import Settings
     from lifebus_supervisor.daemon.composition import Daemon
 
@@ -35,6 +38,8 @@ class SettingFlags:
     "debug, info, warning or error."
     log_format: str | None = None
     "auto, json or console."
+    log_file: Path | None = None
+    "The file for the log; it is rotated at 5 MiB."
 
     def as_flags(self) -> dict[str, Any]:
         """Return the values by dotted key; None where a flag was not given."""
@@ -47,7 +52,25 @@ class SettingFlags:
             "gateway.enabled": self.http,
             "log.level": self.log_level,
             "log.format": self.log_format,
+            "log.file": None if self.log_file is None else str(self.log_file),
         }
+
+    def as_words(self, config: Path | None) -> list[str]:
+        """Return these flags as words of a command line that is read in another directory."""
+        named = {"--runtime-dir": self.runtime_dir, "--state-dir": self.state_dir, "--ledger-path": self.ledger_path}
+        paths: dict[str, Path | str | None] = {**named, "--log-file": self.log_file, "--config": config}
+        log = {"--log-level": self.log_level, "--log-format": self.log_format}
+        texts = {"--ledger-backend": self.ledger_backend, **log}
+        words = [
+            *(word for name, path in paths.items() if path is not None for word in (name, _absolute(path))),
+            *(word for path in self.manifests or () for word in ("--manifests", _absolute(path))),
+            *(word for name, text in texts.items() if text is not None for word in (name, text)),
+        ]
+        return [*words, "--http"] if self.http else words
+
+
+def _absolute(path: Path | str) -> str:
+    return str(Path(path).expanduser().absolute())
 
 
 _NOTHING: Final = SettingFlags()
@@ -56,21 +79,70 @@ _NOTHING: Final = SettingFlags()
 def up(
     *,
     config: Annotated[Path | None, Parameter(env_var="LIFEBUS_CONFIG")] = None,
+    detach: bool = False,
+    json: bool = False,
     settings: SettingFlags = _NOTHING,
 ) -> int:
-    """Run the broker in the foreground until Ctrl-C or SIGTERM.
+    """Run the broker in the foreground until Ctrl-C or SIGTERM, or with `--detach` in the background.
+
+    With `--detach` the command returns when the broker is ready, or says why it is not; `lifebus down` stops it.
 
     Args:
         config: The configuration file.
+        detach: Run it in the background, with a log file.
+        json: With --detach: answer in JSON.
         settings: Settings by flag.
     """
     from lifebus_supervisor.configuration.resolution import load  # noqa: PLC0415
-    from lifebus_supervisor.daemon.logging import configure  # noqa: PLC0415
 
+    if json and not detach:
+        raise UsageError("--json: only with --detach; a broker in the foreground answers nothing")
     found, _ = load(settings.as_flags(), config_path=config)
+    return _start(found, settings, config, json=json) if detach else _serve(found)
+
+
+def _start(found: "Settings", flags: SettingFlags, config: Path | None, *, json: bool) -> int:
+    """Start the broker in the background, and say how that went."""
+    from lifebus_admin.service.processes import start_detached  # noqa: PLC0415
+
+    outcome = start_detached(found, flags.as_words(config))
+    if json:
+        put_json({"pid": outcome.pid, "ready": outcome.ready, "exit_code": outcome.exit_code, **_places(found)})
+    if outcome.ready:
+        if not json:
+            say(f"lifebus is up: process {outcome.pid}", color="green")
+            say(_places_text(found) + f"\n  log      {found.usual_log_file}")
+            say("  next     `lifebus tail` follows it; `lifebus down` stops it", color="dim")
+        return ExitCode.OK
+    _say_not_started(outcome.exit_code, found.usual_log_file, outcome.log)
+    return outcome.exit_code if outcome.exit_code is not None and outcome.exit_code > 0 else ExitCode.UNAVAILABLE
+
+
+def _say_not_started(exit_code: int | None, log: Path, lines: "Sequence[str]") -> None:
+    """Say that a broker is not ready, with the end of its log; without an exit code it still runs."""
+    if exit_code is None:
+        say("lifebus: the broker runs, and is not ready yet", color="yellow")
+        say("  `lifebus status` shows when it is; `lifebus down` stops it")
+    else:
+        how = f"by signal {-exit_code}" if exit_code < 0 else f"with exit code {exit_code}"
+        say(f"lifebus: the broker did not start: it ended {how}", color="red")
+    say(f"  the end of {log}:" if lines else f"  its log is {log}")
+    for line in lines:
+        say(f"    {line}")
+
+
+def _serve(found: "Settings") -> int:
+    """Run the broker in this process."""
+    from lifebus_supervisor.daemon.log_file import LogFile  # noqa: PLC0415
+    from lifebus_supervisor.daemon.logging import configure  # noqa: PLC0415
+    from lifebus_supervisor.daemon.readiness import take_address  # noqa: PLC0415
+
+    # First: no program that is started from here on may see it.
+    address = take_address()
+    file = LogFile(found.log_file) if found.log_file is not None else None
     # Before anything else logs: what comes earlier would be in another form.
-    limit = configure(found.log, color=color_wanted(sys.stderr))
-    code = _run(found)
+    limit = configure(found.log, file, color=file is None and color_wanted(sys.stderr))
+    code = _run(found, address)
     # Said at the end, when the log has room again: a flood of lines must not hide that lines are missing.
     if limit.dropped:
         import structlog  # noqa: PLC0415
@@ -79,21 +151,36 @@ def up(
     return code
 
 
-def _run(settings: "Settings") -> int:
+def _run(settings: "Settings", address: str | None) -> int:
     import anyio  # noqa: PLC0415
 
     from lifebus_supervisor.daemon.lifecycle import run  # noqa: PLC0415
+    from lifebus_supervisor.daemon.readiness import READY, tell  # noqa: PLC0415
 
-    # Where things are is for people; a service manager reads the log.
+    def ready(daemon: "Daemon") -> None:
+        if address is not None:
+            tell(address, READY)
+        # Where things are is for people; a service manager reads the log.
+        elif sys.stderr.isatty():
+            _greet(daemon)
+
     async def serve() -> int:
-        return await run(settings, on_ready=_greet if sys.stderr.isatty() else None)
+        return await run(settings, on_ready=ready)
 
     return anyio.run(serve)
 
 
+def _places(settings: "Settings") -> dict[str, str]:
+    places = {"runtime_dir": settings.runtime_dir, "state_dir": settings.state_dir, "log": settings.usual_log_file}
+    return {name: str(path) for name, path in places.items()}
+
+
+def _places_text(settings: "Settings") -> str:
+    return f"  sockets  {settings.runtime_dir}\n  ledger   {settings.ledger_location}"
+
+
 def _greet(daemon: "Daemon") -> None:
     """Say where things are, and what to do next."""
-    settings = daemon.settings
     say("lifebus is up", color="green")
-    say(f"  sockets  {settings.runtime_dir}\n  ledger   {settings.ledger_location}")
+    say(_places_text(daemon.settings))
     say("  next     `lifebus tail` in another terminal; Ctrl-C stops", color="dim")
