@@ -376,15 +376,21 @@ async def _cancel_when(stop: threading.Event, scope: anyio.CancelScope) -> None:
 
 @contextmanager
 def connect(
-    client_id: str = "lifebus-python", *, runtime_dir: str | Path | None = None, timeout: float = 5.0
+    client_id: str = "lifebus-python",
+    *,
+    runtime_dir: str | Path | None = None,
+    timeout: float = 5.0,
+    wait: bool = False,
 ) -> Generator[BlockingBus]:
     """Connect to the broker of this user and yield a `BlockingBus`; `timeout` bounds every call, in seconds.
+
+    With `wait` a broker that is not there yet is waited for, for at most `timeout` seconds too.
 
     Raises:
         TransportError: no broker answers.
     """
     # One event loop thread a connection: its sockets belong to that thread.
     with start_blocking_portal() as portal:
-        opening = portal.call(partial(connect_async, client_id, runtime_dir=runtime_dir, timeout=timeout))
+        opening = portal.call(partial(connect_async, client_id, runtime_dir=runtime_dir, timeout=timeout, wait=wait))
         with portal.wrap_async_context_manager(opening) as bus:
             yield BlockingBus(portal, bus)

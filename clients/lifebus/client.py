@@ -12,6 +12,7 @@ import zmq
 from msgspec import Struct
 
 from lifebus._internal.answers import decode_recorded
+from lifebus._internal.arrival import broker_appears
 from lifebus._internal.connection import Connection, broker_directory
 from lifebus._internal.outbox import Outbox
 from lifebus._internal.thread_views import SignalsSince, ThreadViews
@@ -350,31 +351,69 @@ async def connect(
     *,
     runtime_dir: str | Path | None = None,
     timeout: float = 5.0,  # noqa: ASYNC109  the default deadline of every call on the bus
+    wait: bool = False,
 ) -> AsyncGenerator[Bus]:
     """Connect to the broker of this user and yield a `Bus`.
 
     `client_id` is the stable label under which idempotency keys are scoped.  `timeout` bounds every call, in seconds.
+    With `wait` a broker that is not there yet is waited for, for at most `timeout` seconds too.
 
     Raises:
         TransportError: no broker answers at `runtime_dir`.
         LifebusError: the directory or the broker is not this user's (`directory_owner`, `directory_mode`,
             `foreign_broker`); nothing was sent.
     """
-    directory = broker_directory(Path(runtime_dir) if runtime_dir else default_runtime_dir())
-    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-    connection = Connection(context, directory)
+    path = Path(runtime_dir) if runtime_dir else default_runtime_dir()
+    connection = await (_first_connection(path, timeout) if wait else _connection(path, timeout))
     try:
-        try:
-            # A file may be left by a broker that was killed: only an answer proves that one runs.
-            await connection.ask("ping", Nothing(), Nothing, timeout=timeout, watch=True)
-        except DeadlineExceeded:
-            raise TransportError(f"the broker at {directory} does not answer", code="no_broker") from None
         yield Bus(connection, client_id, timeout)
     finally:
-        connection.close()
-        # In a thread and shielded: closing sockets may take the linger, and must finish even when cancelled.
-        leaving = asyncio.get_running_loop().run_in_executor(None, context.term)  # blocks for at most the linger
-        await asyncio.shield(leaving)
+        await _leave(connection)
+
+
+async def _first_connection(path: Path, seconds: float) -> Connection:
+    """Return a connection to the broker that is there, or comes in time.
+
+    Raises:
+        LifebusError: as `_connection`.
+    """
+    loop = asyncio.get_running_loop()
+    until = loop.time() + seconds
+    while True:
+        await broker_appears(path, until - loop.time())
+        try:
+            return await _connection(path, until - loop.time())
+        except TransportError as fault:
+            # It went away before it answered; another one may come.
+            if fault.code != "no_broker" or loop.time() >= until:
+                raise
+
+
+async def _connection(path: Path, seconds: float) -> Connection:
+    """Return a connection on which the broker has answered.
+
+    Raises:
+        TransportError: no broker answers.
+        LifebusError: the directory or the broker is not this user's.
+    """
+    directory = broker_directory(path)
+    connection = Connection(zmq.Context(), directory)
+    try:
+        # A file may be left by a broker that was killed: only an answer proves that one runs.
+        await connection.ask("ping", Nothing(), Nothing, timeout=seconds, watch=True)
+    except BaseException as fault:
+        await _leave(connection)
+        if isinstance(fault, DeadlineExceeded):
+            raise TransportError(f"the broker at {directory} does not answer", code="no_broker") from None
+        raise
+    return connection
+
+
+async def _leave(connection: Connection) -> None:
+    connection.close()
+    # In a thread and shielded: closing sockets may take the linger, and must finish even when cancelled.
+    leaving = asyncio.get_running_loop().run_in_executor(None, connection.context.term)  # at most the linger
+    await asyncio.shield(leaving)
 
 
 def _emission(what: Emission | CallbackRequest) -> Emission:
