@@ -9,30 +9,20 @@ import pytest
 import lifebus
 from lifebus.observer.stream import AppServerStream
 from lifebus.signals import SignalReceived
-from lifebus_adapters.app_server import Observed, SignalSeen
 from lifebus_contract import LifebusError
 from lifebus_contract.extensions import EmitResult
 from lifebus_contract.jobs import NewJob, SuggestionStatus
 from lifebus_contract.transcripts import TranscriptEntry
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_supervisor.daemon.lifecycle import running
-from lifebus_transports.messages.signals import ObservedSignal
 from support.adapters.app_server_recordings import RECORDINGS, chunks_of, feed, notice, read_messages, turn
 from support.broker_process import until
-from support.integration.observing import Observer, drain_signals, take_signals
+from support.integration.observing import Observer, as_sent, drain_signals, take_signals
 from support.running import connected, running_bus, settings_in, short_directory
 from support.transcripts.boxes import entry, until_read
 
 T, U = "t1", "u1"
 SAID = notice("item/completed", threadId=T, turnId=U, item={"type": "agentMessage", "id": "i1", "text": "said"})
-
-
-def as_sent(observed: list[Observed]) -> list[ObservedSignal]:
-    return [
-        ObservedSignal(thread=one.thread or "", event_type=one.event_type, signal=one.signal)
-        for one in observed
-        if isinstance(one, SignalSeen)
-    ]
 
 
 async def entries_of(bus: lifebus.Bus, session: str, holds: Callable[[list[TranscriptEntry]], object]) -> list[Any]:

@@ -15,6 +15,7 @@ from lifebus_broker.signals.log import SignalLog, SignalSlice
 from lifebus_contract import (
     BrokerBusy,
     DeadlineExceeded,
+    InternalError,
     InvalidRequest,
     LifebusError,
     StateConflict,
@@ -256,6 +257,8 @@ def _refusal_of(outcome: ActionOutcome) -> LifebusError:
         "answer_not_seen": unknown,
         "outcome_unknown": unknown,
     }
+    if outcome.status is ActionStatus.FAILED:
+        return faults.get(code) or InternalError(said)
     return faults.get(code) or StateConflict(said, code="approval_settled")
 
 

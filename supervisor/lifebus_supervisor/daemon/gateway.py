@@ -4,7 +4,7 @@ import os
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 import structlog
@@ -77,10 +77,17 @@ def _serving(daemon: Daemon) -> "AbstractAsyncContextManager[Serving]":
             f"the gateway needs {fault.name}; run: pip install 'lifebus[http]'", code="gateway_missing"
         ) from fault
     settings = daemon.settings
+    marks = daemon.transcripts.marks
+
+    def kind_of(session_id: str) -> Literal["user", "system", "deleted"]:
+        return marks.kind_of(session_id).value
+
     return serving(
         settings.gateway,
         token_file_of(settings),
-        backend=Backend(calls=daemon.api, recorded=_Recorded(daemon), has_queue=settings.queue.enabled),
+        backend=Backend(
+            calls=daemon.api, recorded=_Recorded(daemon), kind_of=kind_of, has_queue=settings.queue.enabled
+        ),
         tasks=daemon.tasks,
         counters=daemon.gateway,
         environ=os.environ,

@@ -7,6 +7,7 @@ import msgspec
 
 import lifebus
 from lifebus.signals import SignalReceived, Signals
+from lifebus_adapters.app_server import Observed, SignalSeen
 from lifebus_transports.messages.signals import Observation, Observe, ObserveAnswer, ObservedSignal
 from support.patience import PATIENCE_S
 
@@ -27,6 +28,15 @@ def signal(thread: str = "t1", *, event: str = EVENT, size: int = 10, **fields: 
         **fields,
     }
     return ObservedSignal(thread=thread, event_type=event, signal=msgspec.json.encode(envelope))
+
+
+def as_sent(observed: Sequence[Observed]) -> list[ObservedSignal]:
+    """Return the signals of what was read of an app-server, as an observer sends them."""
+    return [
+        ObservedSignal(thread=one.thread or "", event_type=one.event_type, signal=one.signal)
+        for one in observed
+        if isinstance(one, SignalSeen)
+    ]
 
 
 class Observer:

@@ -31,7 +31,7 @@ from lifebus_transports.http.operations.broker import BrokerRoutes
 from lifebus_transports.http.operations.errors import refuse
 from lifebus_transports.http.operations.operation import Served
 from lifebus_transports.http.operations.table import OPERATIONS, bind
-from lifebus_transports.http.ports import Calls
+from lifebus_transports.http.ports import Calls, KindOf
 from lifebus_transports.http.requests import endpoint_of, respond
 from lifebus_transports.http.sockets import SocketStreams
 
@@ -46,6 +46,7 @@ class Gateway(Struct, frozen=True, kw_only=True):
     """What the application is made of; `further` serves operations of other families."""
 
     calls: Calls
+    kind_of: KindOf
     following: Following
     identity: Identity
     compression: bool = False
@@ -63,7 +64,7 @@ def make_application(gateway: Gateway) -> ASGIApp:
     served = bind(
         (
             BrokerRoutes(gateway.identity.tickets, documents).served(),
-            receipts.served(),
+            receipts.served(gateway.kind_of),
             signals.served(),
             jobs.served(has_queue=gateway.has_queue),
             transcripts.served(),

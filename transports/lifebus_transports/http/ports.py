@@ -1,7 +1,7 @@
 """What the gateway needs of the broker: its verbs, and a call whenever something was recorded."""
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
@@ -79,9 +79,14 @@ class Recorded(Protocol):
         ...
 
 
+KindOf = Callable[[str], Literal["user", "system", "deleted"]]
+"""Says of a session whether it is a user's, one of the broker's own workers, or was deleted."""
+
+
 class Backend(Struct, frozen=True, kw_only=True):
     """The broker that a gateway belongs to; `has_queue` says whether it takes jobs."""
 
     calls: Calls
     recorded: Recorded
+    kind_of: KindOf
     has_queue: bool

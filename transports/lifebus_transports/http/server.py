@@ -92,6 +92,7 @@ async def serving(
             tickets=Tickets(time.monotonic, os.urandom),
         ),
         compression=settings.compression,
+        kind_of=backend.kind_of,
         has_queue=backend.has_queue,
     )
     server = _Server(_config(settings, make_application(gateway)))

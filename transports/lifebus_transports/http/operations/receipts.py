@@ -1,5 +1,6 @@
 """The routes that read receipts and sessions, page by page."""
 
+from functools import partial
 from typing import Annotated, Literal
 
 import msgspec
@@ -10,6 +11,7 @@ from lifebus_contract.fields import Count, Identifier
 from lifebus_contract.views import SessionHead
 from lifebus_transports.http.following.frames import ReceiptPayload
 from lifebus_transports.http.operations.operation import OK, Operation, RouteRequest, Served
+from lifebus_transports.http.ports import KindOf
 from lifebus_transports.messages.reads import Backfill, BackfillPage, SessionsQuery
 
 
@@ -43,10 +45,14 @@ class ReceiptsPage(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class SessionsFilter(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """One session of an adapter, or all of them without both."""
+    """One session of an adapter, or all of them without both.
+
+    Those of the broker's own workers are left out of the list unless they are asked for.
+    """
 
     adapter: Identifier | None = None
     session: Identifier | None = None
+    include_system_owned: bool = False
 
 
 class SessionItem(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -60,7 +66,7 @@ class SessionItem(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class SessionsAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Every session of the ledger."""
+    """The sessions of the ledger that were not deleted."""
 
     status: Literal["ok"] = OK
     data: tuple[SessionItem, ...]
@@ -88,9 +94,9 @@ OPERATIONS = (
 )
 
 
-def served() -> Served:
-    """Return what serves each operation."""
-    return {"receipts": _receipts, "sessions": _sessions}
+def served(kind_of: KindOf) -> Served:
+    """Return what serves each operation; `kind_of` says which sessions are left out of the list."""
+    return {"receipts": _receipts, "sessions": partial(_sessions, kind_of)}
 
 
 def session_pair(adapter: str | None, session: str | None) -> tuple[str, str] | None:
@@ -136,9 +142,10 @@ async def _receipts(asked: RouteRequest) -> ReceiptsPage:
     )
 
 
-async def _sessions(asked: RouteRequest) -> SessionsAnswer:
+async def _sessions(kind_of: KindOf, asked: RouteRequest) -> SessionsAnswer:
     query: SessionsFilter = asked.query
     wanted = SessionsQuery(session=session_pair(query.adapter, query.session))
+    hidden = {"deleted"} if query.include_system_owned or query.session else {"deleted", "system"}
     heads: list[SessionHead] = await asked.calls.call(asked.peer, "sessions", wanted)
     return SessionsAnswer(
         data=tuple(
@@ -150,5 +157,6 @@ async def _sessions(asked: RouteRequest) -> SessionsAnswer:
                 ended=one.ended,
             )
             for one in heads
+            if kind_of(one.harness_session_id) not in hidden
         )
     )
