@@ -1,6 +1,6 @@
 """What the broker needs from outside, named as protocols, and the small values they exchange."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol, Self
 
 from msgspec import Struct
@@ -207,6 +207,28 @@ class Journal(Protocol):
 
     async def streams(self, prefix: str = "") -> list[RecordStream]:
         """Return the streams whose name begins with `prefix`, by name; those whose records were all dropped too."""
+        ...
+
+    async def read_all(
+        self, prefix: str, after: tuple[str, int] = ("", 0), limit: int = 4_096, max_bytes: int = 1_048_576
+    ) -> list[Record]:
+        """Return the kept records of all streams whose name begins with `prefix`, by name and number.
+
+        `after` is the stream and number of the last one that is known.  At most `limit` and `max_bytes` of bodies, at
+        least one where there is one; none at the end.
+        """
+        ...
+
+    async def heads(self, streams: Sequence[str]) -> list[int]:
+        """Return the newest number of each stream, 0 of one that never had a record."""
+        ...
+
+    async def drop_all(self, throughs: Mapping[str, int]) -> None:
+        """Drop the records of many streams, each up to a number, in as few commits as their number allows.
+
+        Raises:
+            LifebusError: the ledger is closed, or its disk takes no writes now; some may be dropped.
+        """
         ...
 
     async def drop(self, stream: str, through: int) -> int:

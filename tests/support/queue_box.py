@@ -69,8 +69,8 @@ class ScriptedRunner:
         self.asked.append(job.job_id)
         return self.recoverable.get(job.job_id)
 
-    async def forget(self, job_id: str) -> None:
-        self.forgotten.append(job_id)
+    async def forget(self, job_ids: Sequence[str]) -> None:
+        self.forgotten += job_ids
         await self.may_forget.wait()
 
     @staticmethod

@@ -1,7 +1,7 @@
 """Questions for keys that come side by side, answered by one read: a hand-over to a thread costs more than the read."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import anyio
 
@@ -16,32 +16,35 @@ Scope = tuple[str, str, str]
 Found = Known | None
 """The digest and the receipt of a key, None where it is unknown."""
 
+Asked = TypeVar("Asked")
+Answer = TypeVar("Answer")
 
-class _Batch:
+
+class _Batch(Generic[Asked, Answer]):
     """The keys of one read, and its result."""
 
     def __init__(self) -> None:
-        self.scopes: list[Scope] = []
-        self.found: list[Found] = []
+        self.scopes: list[Asked] = []
+        self.found: list[Answer] = []
         self.fault: Exception | None = None
         self.done = anyio.Event()
 
-    def of(self, start: int, count: int) -> list[Found]:
+    def of(self, start: int, count: int) -> list[Answer]:
         """Return what was found of some of the keys."""
         if self.fault is not None:
             raise self.fault.with_traceback(None)
         return self.found[start : start + count]
 
 
-class Lookups:
+class Lookups(Generic[Asked, Answer]):
     """Reads one batch after the other with `read`; whoever asks meanwhile joins the next one."""
 
-    def __init__(self, read: Callable[[list[Scope]], Awaitable[list[Found]]]) -> None:
+    def __init__(self, read: Callable[[list[Asked]], Awaitable[list[Answer]]]) -> None:
         self._read = read
         self._turn = anyio.Lock()
-        self._next: _Batch | None = None
+        self._next: _Batch[Asked, Answer] | None = None
 
-    async def find(self, scopes: Sequence[Scope]) -> list[Found]:
+    async def find(self, scopes: Sequence[Asked]) -> list[Answer]:
         """Return what each key stands for.
 
         Raises:
@@ -60,7 +63,7 @@ class Lookups:
             await batch.done.wait()
         return batch.of(start, len(scopes))
 
-    async def _answer(self, batch: _Batch) -> None:
+    async def _answer(self, batch: _Batch[Asked, Answer]) -> None:
         try:
             # one read at a time: whoever asks meanwhile fills the next batch
             async with self._turn:

@@ -47,6 +47,19 @@ async def pages_of(journal: Journal, stream: str, after: int = 0) -> AsyncGenera
         complete, after = page.complete, page.records[-1].number if page.records else page.head
 
 
+async def records_of(journal: Journal, prefix: str) -> AsyncGenerator[Record]:
+    """Yield the kept records of all streams whose name begins with `prefix`, by name and number.
+
+    Raises:
+        LifebusError: the journal cannot be read.
+    """
+    after = ("", 0)
+    while page := await journal.read_all(prefix, after):
+        for record in page:
+            yield record
+        after = (page[-1].stream, page[-1].number)
+
+
 async def find_stream(journal: Journal, name: str) -> RecordStream | None:
     """Return how a stream stands, None where it never had a record.
 

@@ -1,6 +1,6 @@
 """What workers answer is done: their intents in order, each under a key, told as progress (docs/actions.md)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import anyio
@@ -138,9 +138,9 @@ class AnsweringCommands:
         end = await self._commands.recover(job)
         return None if end is None else await self._ended(job, end, None)
 
-    async def forget(self, job_id: str) -> None:
+    async def forget(self, job_ids: Sequence[str]) -> None:
         """Remove what is left of a job (`JobRunner.forget`)."""
-        await self._commands.forget(job_id)
+        await self._commands.forget(job_ids)
 
     async def _ended(self, job: JobStanding, end: AttemptEnd, tools: AttemptTools | None) -> AttemptEnd:
         worker = of_command(job.definition, job.payload)

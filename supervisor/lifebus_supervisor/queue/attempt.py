@@ -1,6 +1,8 @@
 """One attempt of a job in this process: it has a time limit, can be asked to end, and ends after its grace."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final
 
 import anyio
@@ -32,6 +34,9 @@ class Attempt:
         self.stop: StopReason | None = None
         self.forced = False
         self._on_progress, self._on_place = on_progress, on_place
+        self._scope = anyio.CancelScope()
+        self._job: JobStanding | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
     async def progress(self, report: Any) -> None:
         """Tell how far the job is (`AttemptTools.progress`)."""
@@ -43,18 +48,27 @@ class Attempt:
 
     def ask_to_end(self, reason: StopReason) -> None:
         """Ask the attempt to end; the first reason counts."""
-        if self.stop is None:
-            self.stop = reason
-            self.cancelled.set()
+        if self.stop is not None:
+            return
+        self.stop = reason
+        self.cancelled.set()
+        if self._job is not None:
+            self._set_timer(self._job.definition.cancel_grace_ms / 1_000 + FORCE_S, self._force)
 
     async def run(self, runner: JobRunner, job: JobStanding) -> AttemptEnd:
         """Run to the end and return how that was; a defect of the runner is the end of the attempt."""
         end = AttemptEnd(error="the attempt did not end when it was asked to", retryable=True)
-        with anyio.CancelScope() as scope:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._watch, job, scope)
+        self._job, asked = job, self.stop
+        if asked is None:
+            self._set_timer(job.definition.time_limit_ms / 1_000, partial(self.ask_to_end, StopReason.TIME_LIMIT))
+        else:
+            # Its grace begins with the attempt: it was asked before there was anything to end.
+            self._set_timer(job.definition.cancel_grace_ms / 1_000 + FORCE_S, self._force)
+        try:
+            with self._scope:
                 end = await self._run(runner, job)
-                tasks.cancel_scope.cancel()
+        finally:
+            self._set_timer(None, self._force)
         return end
 
     async def _run(self, runner: JobRunner, job: JobStanding) -> AttemptEnd:
@@ -66,11 +80,13 @@ class Attempt:
             _log.exception("job_runner_failed", job_id=job.job_id, type=job.definition.type)
             return AttemptEnd(error=f"{type(fault).__name__}: {fault}")
 
-    async def _watch(self, job: JobStanding, scope: anyio.CancelScope) -> None:
-        """Ask the attempt to end when its time is over, and cancel it when it does not."""
-        with anyio.move_on_after(job.definition.time_limit_ms / 1_000):
-            await self.cancelled.wait()
-        self.ask_to_end(StopReason.TIME_LIMIT)
-        await anyio.sleep(job.definition.cancel_grace_ms / 1_000 + FORCE_S)
+    def _force(self) -> None:
         self.forced = True
-        scope.cancel()
+        self._scope.cancel()
+
+    def _set_timer(self, seconds: float | None, act: Callable[[], None]) -> None:
+        """Have something done after so many seconds, and not what was to be done before; None is never."""
+        # A timer of the loop: a task for each attempt, which only waits, costs more than the attempt's records.
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None if seconds is None else asyncio.get_running_loop().call_later(seconds, act)

@@ -7,7 +7,7 @@ there, and does not repeat what is done.
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -72,9 +72,14 @@ class CommandJobs:
         await wait_for_earlier(output)
         return await anyio.to_thread.run_sync(recovered_end, output)
 
-    async def forget(self, job_id: str) -> None:
-        """Remove the files of a job."""
-        await anyio.to_thread.run_sync(lambda: shutil.rmtree(self._folder / job_id, ignore_errors=True))
+    async def forget(self, job_ids: Sequence[str]) -> None:
+        """Remove the files of jobs."""
+
+        def remove() -> None:
+            for job_id in job_ids:
+                shutil.rmtree(self._folder / job_id, ignore_errors=True)
+
+        await anyio.to_thread.run_sync(remove)
 
     def _output(self, job: JobStanding, number: int | None = None) -> Path:
         return self._folder / job.job_id / str(number or job.tries)

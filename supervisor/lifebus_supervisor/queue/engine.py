@@ -15,13 +15,12 @@ from lifebus_broker.ledger.records import error_of
 from lifebus_broker.ports import Journal, NewRecord, Record, Refusal
 from lifebus_broker.signals.log import SignalLog
 from lifebus_contract import InvalidRequest, LifebusError
-from lifebus_contract.fields import MAX_INTEGER
 from lifebus_contract.jobs import ADAPTER, JobState, RunningContext, thread_of
 from lifebus_supervisor.queue.active_job import ActiveJob, Event, JobInput, Make
 from lifebus_supervisor.queue.attempt import Attempt
+from lifebus_supervisor.queue.dropping import JobDropper
 from lifebus_supervisor.queue.ports import JobRunner
 from lifebus_supervisor.queue.records import (
-    JobDefinition,
     JobPlaced,
     JobRecord,
     JobStanding,
@@ -57,6 +56,8 @@ class _Batch(Struct, frozen=True, kw_only=True):
 class QueueEngine:
     """Records and acts.  `runner_of` returns who does the jobs of a type; `tasks` owns the attempts.
 
+    `dropper` drops what is not kept any more.
+
     `on_change` is called with a job and how it stood before, after each durable change and each end of an attempt;
     `on_stuck` with one whose records could not be written and have to come again.
     `before_attempt` is awaited before each attempt.
@@ -74,6 +75,7 @@ class QueueEngine:
         self.on_change: Callable[[ActiveJob, JobStanding | None], None] = lambda _, __: None
         self.before_attempt: Callable[[JobStanding], Awaitable[None]] = _nothing
         self.on_stuck: Callable[[ActiveJob, float], None] = lambda _, __: None
+        self.dropper = JobDropper(journal, runner_of, tasks)
         self._journal, self._signals, self._runner_of, self._tasks = journal, signals, runner_of, tasks
 
     def put(self, job: ActiveJob, given: JobInput) -> None:
@@ -159,7 +161,7 @@ class QueueEngine:
                 _log.warning("checkpoint_failed", job_id=job.job_id, code=result.code)
             else:
                 job.records, job.size = 1, len(result[0].body)
-                self._tasks.start_soon(self._drop, job.job_id, result[0].number - 1)
+                self.dropper.drop(job.job_id, result[0].number - 1)
             self.advance(job)
 
         refusal = self._journal.append(
@@ -167,23 +169,6 @@ class QueueEngine:
         )
         if refusal is not None:
             done(refusal)
-
-    def forget(self, job: JobDefinition) -> None:
-        """Drop what is kept of a job that is over."""
-        self._tasks.start_soon(self._forget, job)
-
-    async def _forget(self, job: JobDefinition) -> None:
-        runner = self._runner_of(job.type)
-        if runner is not None:
-            await runner.forget(job.job_id)
-        await self._drop(job.job_id, MAX_INTEGER)
-
-    async def _drop(self, job_id: str, through: int) -> None:
-        """Drop records of a job; where that fails they stay, and the next start passes over them."""
-        try:
-            await self._journal.drop(stream_of(job_id), through)
-        except LifebusError as fault:
-            _log.warning("job_records_not_dropped", job_id=job_id, code=fault.code)
 
     def _begin(self, job: ActiveJob, records: Sequence[JobRecord]) -> None:
         """Begin the attempt that is durable now; ask one to end whose job is cancelled."""

@@ -1,6 +1,5 @@
 """The jobs of the queue by what they are asked for: by id, by key, by project, those that are over."""
 
-from collections.abc import Iterator
 from itertools import count
 from typing import Final
 
@@ -8,7 +7,7 @@ from lifebus_contract.jobs import JobState
 from lifebus_supervisor.queue.active_job import ActiveJob
 from lifebus_supervisor.queue.records import JobDefinition
 from lifebus_supervisor.queue.rules.events import suggestion_of
-from lifebus_supervisor.queue.rules.retention import Ended, to_forget
+from lifebus_supervisor.queue.rules.retention import Ended, EndedJobs
 from lifebus_supervisor.queue.rules.targets import targets_of
 
 MAX_OVER: Final = 20_000
@@ -29,7 +28,7 @@ class JobIndexes:
         self._numbers = count(1)
         self._keys: dict[Key, dict[str, ActiveJob]] = {}
         self._open: dict[str, set[str]] = {}
-        self._over: dict[str, dict[str, Ended]] = {}
+        self._over: dict[str, EndedJobs] = {}
         self.open_count = self.over_count = self.over_bytes = 0
 
     def add(self, definition: JobDefinition) -> ActiveJob:
@@ -60,9 +59,10 @@ class JobIndexes:
         if standing.state.is_terminal:
             self._close(job)
             ended_at_ms = standing.completed_at_ms or 0
-            self._over.setdefault(job.project_id, {})[job.job_id] = Ended(
+            ended = Ended(
                 job_id=job.job_id, state=standing.state, ended_at_ms=ended_at_ms, number=job.number, size=job.size
             )
+            self._over.setdefault(job.project_id, EndedJobs()).add(ended)
             self.over_count += 1
             self.over_bytes += job.size
         elif job.job_id not in self._open.setdefault(job.project_id, set()):
@@ -78,16 +78,12 @@ class JobIndexes:
         key = key_of(definition)
         return [] if key is None else [*self._keys.get(key, {}).values()]
 
-    def open_jobs(self) -> Iterator[ActiveJob]:
-        """Yield the jobs that wait or run."""
-        return (self.jobs[job_id] for ids in [*self._open.values()] for job_id in [*ids])
-
     def forgettable(self, project_id: str, keep: int) -> list[ActiveJob]:
         """Return the jobs that are over and beyond what is kept; those whose targets wait are not among them."""
-        over = self._over.get(project_id, {})
-        names = to_forget(over.values(), keep) if len(over) > keep else []
+        over = self._over.get(project_id)
+        names = [] if over is None else over.beyond(keep)
         if self.over_count > MAX_OVER or self.over_bytes > MAX_OVER_BYTES:
-            everything = (one for jobs in self._over.values() for one in jobs.values())
+            everything = (one for over in self._over.values() for one in over.jobs.values())
             # Some at once: the sorting pays for more than one.
             oldest = sorted(everything, key=lambda one: one.ended_at_ms)[: self.over_count // 100 + 1]
             names += [one.job_id for one in oldest if one.job_id not in names]
@@ -95,13 +91,13 @@ class JobIndexes:
 
     def _reopen(self, job: ActiveJob) -> None:
         """Take a job out of those that are over."""
-        over = self._over.get(job.project_id, {})
-        known = over.pop(job.job_id, None)
-        if known is None:
+        over = self._over.get(job.project_id)
+        known = None if over is None else over.remove(job.job_id)
+        if over is None or known is None:
             return
         self.over_count -= 1
         self.over_bytes -= known.size
-        if not over:
+        if not over.jobs:
             del self._over[job.project_id]
 
     def _close(self, job: ActiveJob) -> None:

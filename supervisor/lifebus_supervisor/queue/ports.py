@@ -1,6 +1,6 @@
 """What the queue needs from its neighbours, named as protocols, and the small values they exchange."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import anyio
@@ -56,8 +56,8 @@ class JobRunner(Protocol):
         """
         ...
 
-    async def forget(self, job_id: str) -> None:
-        """Remove what is left of a job that is forgotten."""
+    async def forget(self, job_ids: Sequence[str]) -> None:
+        """Remove what is left of jobs that are forgotten."""
         ...
 
 

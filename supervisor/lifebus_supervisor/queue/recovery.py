@@ -10,8 +10,8 @@ import msgspec
 import structlog
 from anyio.abc import TaskGroup
 
-from lifebus_broker.ledger.records import pages_of
-from lifebus_broker.ports import Journal
+from lifebus_broker.ledger.records import records_of
+from lifebus_broker.ports import Record
 from lifebus_contract import LifebusError
 from lifebus_contract.jobs import JobState
 from lifebus_supervisor.queue.active_job import ActiveJob, JobInput
@@ -29,26 +29,41 @@ from lifebus_supervisor.queue.table import JobTable, queueing_order
 _log = structlog.get_logger("lifebus.queue")
 
 
+class _Read:
+    """What was read of a job: how it stands, how many records it has, and their bytes."""
+
+    def __init__(self, stream: str) -> None:
+        self.standing: JobStanding | None = None
+        self.is_unreadable = False
+        self.records = self.size = 0
+        self._stream = stream
+
+    def take(self, record: Record) -> None:
+        """Take in its next record; what stands behind one that cannot be read counts for nothing."""
+        self.records += 1
+        self.size += len(record.body)
+        if self.is_unreadable:
+            return
+        try:
+            self.standing = apply(self.standing, decode_record(record.body))
+        except (msgspec.DecodeError, JobContradiction) as fault:
+            self.is_unreadable = True
+            _log.error("job_unreadable", stream=self._stream, fault=str(fault))
+
+
 async def load_jobs(table: JobTable) -> None:
     """Read every job; nothing of them begins.  One whose records cannot be read is left alone, and said.
 
     Raises:
         LifebusError: the journal cannot be read.
     """
-    found: list[tuple[JobStanding, int, int]] = []
-    for stream in await table.journal.streams(STREAMS):
-        # A stream whose records were all dropped is that of a forgotten job.
-        if stream.head == stream.floor:
-            continue
-        try:
-            standing = await _read(table.journal, stream.stream)
-        except (msgspec.DecodeError, JobContradiction) as fault:
-            _log.error("job_unreadable", stream=stream.stream, fault=str(fault))
-            continue
-        if standing is not None:
-            found.append((standing, stream.head - stream.floor, stream.bytes))
-    for standing, records, size in sorted(found, key=lambda one: queueing_order(one[0])):
-        table.add(standing, records, size)
+    found: dict[str, _Read] = {}
+    # Forgotten jobs have streams without records: nothing is read of them.
+    async for record in records_of(table.journal, STREAMS):
+        found.setdefault(record.stream, _Read(record.stream)).take(record)
+    readable = [(one.standing, one) for one in found.values() if one.standing is not None and not one.is_unreadable]
+    for standing, read in sorted(readable, key=lambda one: queueing_order(one[0])):
+        table.add(standing, read.records, read.size)
 
 
 def go_on(table: JobTable, tasks: TaskGroup) -> None:
@@ -61,14 +76,6 @@ def go_on(table: JobTable, tasks: TaskGroup) -> None:
             _recover(table, job, None)
         else:
             table.after(job)
-
-
-async def _read(journal: Journal, stream: str) -> JobStanding | None:
-    standing: JobStanding | None = None
-    async for page in pages_of(journal, stream):
-        for record in page.records:
-            standing = apply(standing, decode_record(record.body))
-    return standing
 
 
 async def _take_over(table: JobTable, job: ActiveJob, standing: JobStanding) -> None:

@@ -218,7 +218,7 @@ class JobTable:
         if job.is_writing or job.inputs:
             return  # somebody wants something of it; the next end of a job comes by here again
         self._remove(job)
-        self.engine.forget(job.definition)
+        self.engine.dropper.forget(job.definition)
 
     def _require(self, job_id: str) -> ActiveJob:
         job = self.indexes.jobs.get(job_id)
@@ -246,9 +246,9 @@ class JobTable:
 
     async def _refuse_used(self, job_id: str) -> None:
         """Refuse the id of a job that is in the journal alone: its records were dropped, will be, or are unreadable."""
-        page = await self.journal.read(stream_of(job_id), limit=1)
+        (head,) = await self.journal.heads([stream_of(job_id)])
         # What came meanwhile with the same id has its place by now.
-        if page.head and job_id not in self.indexes.jobs:
+        if head and job_id not in self.indexes.jobs:
             text = f"`{job_id}` is the id of a job that is forgotten or cannot be read; use a new id"
             raise StateConflict(text, code="job_exists")
 

@@ -38,6 +38,7 @@ class RefusingJournal:
         self._kept: list[Callable[[], object]] = []
         self._journal = journal
         self.read, self.streams, self.drop = journal.read, journal.streams, journal.drop
+        self.read_all, self.drop_all, self.heads = journal.read_all, journal.drop_all, journal.heads
 
     def append(self, notes: Sequence[NewRecord], done: Callable[[list[Record] | Refusal], None]) -> Refusal | None:
         if self.slow:

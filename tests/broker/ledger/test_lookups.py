@@ -29,7 +29,7 @@ def scope(key: int) -> Scope:
 
 async def test_whoever_asks_during_a_read_shares_the_next_one_and_gets_its_own_answer() -> None:
     reader, answers = Reader(), dict[int, list[Found]]()
-    lookups = Lookups(reader.read)
+    lookups: Lookups[Scope, Found] = Lookups(reader.read)
 
     async def ask(key: int) -> None:
         answers[key] = await lookups.find([scope(key), scope(key + 100)])
@@ -47,7 +47,7 @@ async def test_whoever_asks_during_a_read_shares_the_next_one_and_gets_its_own_a
 
 async def test_a_read_takes_a_bounded_number_of_keys() -> None:
     reader = Reader()
-    lookups = Lookups(reader.read)
+    lookups: Lookups[Scope, Found] = Lookups(reader.read)
     async with anyio.create_task_group() as tasks:
         for key in range(MOST_KEYS):
             tasks.start_soon(lookups.find, [scope(key), scope(-key)])
@@ -59,7 +59,8 @@ async def test_a_read_takes_a_bounded_number_of_keys() -> None:
 
 async def test_one_that_is_cancelled_costs_the_others_nothing() -> None:
     reader, answers = Reader(), list[list[Found]]()
-    lookups, first = Lookups(reader.read), anyio.CancelScope()
+    lookups: Lookups[Scope, Found] = Lookups(reader.read)
+    first = anyio.CancelScope()
 
     async def give_up() -> None:
         with first:
@@ -82,7 +83,7 @@ async def test_one_that_is_cancelled_costs_the_others_nothing() -> None:
 
 async def test_a_fault_is_told_to_everybody_in_the_batch_and_to_nobody_after_it() -> None:
     reader, codes = Reader(BrokerBusy("not now", code="busy")), list[str | None]()
-    lookups = Lookups(reader.read)
+    lookups: Lookups[Scope, Found] = Lookups(reader.read)
 
     async def ask(key: int) -> None:
         with pytest.raises(BrokerBusy) as fault:

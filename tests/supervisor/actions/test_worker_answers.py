@@ -67,8 +67,8 @@ class Recovered:
     async def recover(self, job: JobStanding) -> AttemptEnd | None:
         return self._end
 
-    async def forget(self, job_id: str) -> None:
-        raise AssertionError(job_id)
+    async def forget(self, job_ids: Sequence[str]) -> None:
+        raise AssertionError(job_ids)
 
 
 def standing(payload: dict[str, Any]) -> JobStanding:

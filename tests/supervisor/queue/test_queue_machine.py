@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -57,8 +57,17 @@ class RefusingJournal:
     async def streams(self, prefix: str = "") -> list[RecordStream]:
         return await self._journal.streams(prefix)
 
+    async def heads(self, streams: Sequence[str]) -> list[int]:
+        return await self._journal.heads(streams)
+
+    async def read_all(self, prefix: str, after: tuple[str, int] = ("", 0), *bounds: int) -> list[Record]:
+        return await self._journal.read_all(prefix, after, *bounds)
+
     async def drop(self, stream: str, through: int) -> int:
         return await self._journal.drop(stream, through)
+
+    async def drop_all(self, throughs: Mapping[str, int]) -> None:
+        await self._journal.drop_all(throughs)
 
 
 class Machine:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
+import anyio
 import pytest
 
 from lifebus_broker.ledger.record_batch import MAX_QUEUED_RECORDS, MAX_RECORD_BYTES
@@ -102,6 +103,60 @@ class JournalContract:
             assert after.number == 6
             assert await every_record(ledger.journal, "a") == [after]
             assert await ledger.verify() == []
+
+    async def test_many_streams_are_dropped_at_once(self, opened: Open) -> None:
+        async with opened() as ledger:
+            names = [f"b/{number:04d}" for number in range(1_500)]
+            await noted(ledger.journal, *[(name, b"12") for name in names for _ in range(2)], ("b", b""), ("c", b"1"))
+            await ledger.journal.drop_all({"b/0000": 1, "nobody": 7, **dict.fromkeys(names[1:], 99), "b": 0})
+            assert await ledger.journal.streams() == [
+                RecordStream("b", 1, 0, 0),
+                RecordStream("b/0000", 2, 1, 2),
+                *[RecordStream(name, 2, 2, 0) for name in names[1:]],
+                RecordStream("c", 1, 0, 1),
+            ]
+            assert [one.number for one in await noted(ledger.journal, ("b/0001", b""), ("nobody", b""))] == [3, 1]
+            assert await ledger.verify() == []
+
+    async def test_the_heads_of_streams_are_known_also_where_nothing_is_kept(self, opened: Open) -> None:
+        async with opened() as ledger:
+            names = [f"a/{number}" for number in range(700)]
+            await noted(ledger.journal, *[(name, b"1") for name in names], ("a/1", b"2"))
+            await ledger.journal.drop("a/1", 2)
+            heads = [0, 2, *[1] * 300]
+            assert await ledger.journal.heads(["a", "a/1", *names[2:302]]) == heads
+            answers: list[list[int]] = []
+            async with anyio.create_task_group() as tasks:
+                for name in ("a/1", "nobody", *names[2:]):
+
+                    async def ask(name: str = name) -> None:
+                        answers.append(await ledger.journal.heads([name]))
+
+                    tasks.start_soon(ask)
+            assert sorted(answers) == [[0], *[[1]] * 698, [2]]
+
+    async def test_the_records_of_many_streams_are_read_in_pages(self, opened: Open) -> None:
+        async with opened() as ledger:
+            written = await noted(ledger.journal, *[(f"b/{n % 5}", b"%d" % n * (1 + n % 7)) for n in range(60)])
+            await noted(ledger.journal, ("a", b"1"), ("b", b"1"), ("c", b"1"), ("b/gone", b"1"), ("b/gone", b"2"))
+            await ledger.journal.drop_all({"b/gone": 2, "b/3": 4})
+            wanted = sorted(
+                (one for one in written if one.stream != "b/3" or one.number > 4),
+                key=lambda one: (one.stream, one.number),
+            )
+            assert await ledger.journal.read_all("b/") == wanted
+            for bounds in ({"limit": 1}, {"limit": 7}, {"max_bytes": 1}, {"max_bytes": 40}):
+                found: list[Record] = []
+                while page := await ledger.journal.read_all(
+                    "b/", (found[-1].stream, found[-1].number) if found else ("", 0), **bounds
+                ):
+                    assert len(page) <= bounds.get("limit", 60)
+                    assert len(page) == 1 or sum(len(one.body) for one in page) <= bounds.get("max_bytes", 10_000)
+                    found += page
+                assert found == wanted
+            assert await ledger.journal.read_all("nobody") == []
+            streams = [one.stream for one in await ledger.journal.read_all("")]
+            assert [*dict.fromkeys(streams)] == ["a", "b", *[f"b/{number}" for number in range(5)], "c"]
 
     async def test_many_notes_are_dropped_as_well(self, opened: Open) -> None:
         async with opened() as ledger:

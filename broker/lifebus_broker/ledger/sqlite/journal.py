@@ -1,14 +1,15 @@
 """The journal of the durable ledger: records through the same writer thread, acknowledged after the commit."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import apsw
 
+from lifebus_broker.ledger.lookups import Lookups
 from lifebus_broker.ledger.record_batch import MAX_QUEUED_RECORD_BYTES, MAX_QUEUED_RECORDS, check_records
 from lifebus_broker.ledger.refusals import BUSY
-from lifebus_broker.ledger.sqlite.records import read_page, read_streams
+from lifebus_broker.ledger.sqlite.records import read_all, read_heads, read_page, read_streams
 from lifebus_broker.ledger.sqlite.store import Store
 from lifebus_broker.ledger.sqlite.writer import PendingRecords
 from lifebus_broker.ports import NewRecord, Record, RecordPage, RecordStream, Refusal
@@ -35,6 +36,7 @@ class SqliteJournal:
         clock: Callable[[], float],
     ) -> None:
         self._refusal, self._submit, self._write, self._query, self._clock = refusal, submit, write, query, clock
+        self._heads: Lookups[str, int] = Lookups(lambda streams: query(partial(read_heads, streams=streams)))
         self.queued = self._queued_bytes = 0
 
     def append(self, records: Sequence[NewRecord], done: Callable[[list[Record] | Refusal], None]) -> Refusal | None:
@@ -57,6 +59,18 @@ class SqliteJournal:
         page: RecordPage = await self._query(lambda connection: read_page(connection, stream, after, limit, max_bytes))
         return page
 
+    async def read_all(
+        self, prefix: str, after: tuple[str, int] = ("", 0), limit: int = 4_096, max_bytes: int = 1_048_576
+    ) -> list[Record]:
+        """Return committed records of many streams (ports.Journal.read_all)."""
+        ask = partial(read_all, prefix=prefix, after=after, limit=limit, max_bytes=max_bytes)
+        records: list[Record] = await self._query(ask)
+        return records
+
+    async def heads(self, streams: Sequence[str]) -> list[int]:
+        """Return the newest number of each stream (ports.Journal.heads)."""
+        return await self._heads.find(streams)
+
     async def streams(self, prefix: str = "") -> list[RecordStream]:
         """Return the streams whose name begins with `prefix` (ports.Journal.streams)."""
         streams: list[RecordStream] = await self._query(partial(read_streams, prefix=prefix))
@@ -70,9 +84,19 @@ class SqliteJournal:
             if not more:
                 return int(floor)
 
+    async def drop_all(self, throughs: Mapping[str, int]) -> None:
+        """Drop records of many streams, a bounded number in each transaction (ports.Journal.drop_all)."""
+        left = dict(throughs)
+        while left:
+            left = await self._write(partial(_drop_many, left))
+
     def _settle(
         self, count: int, size: int, done: Callable[[list[Record] | Refusal], None], result: list[Record] | Refusal
     ) -> None:
         self.queued -= count
         self._queued_bytes -= size
         done(result)
+
+
+def _drop_many(throughs: Mapping[str, int], store: Store) -> dict[str, int]:
+    return store.drop_many(throughs)

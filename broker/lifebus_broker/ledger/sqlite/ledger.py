@@ -20,7 +20,7 @@ import structlog
 
 from lifebus_broker.ledger.backends import KEPT, NOT_KEPT
 from lifebus_broker.ledger.batching import weight_of
-from lifebus_broker.ledger.lookups import Lookups
+from lifebus_broker.ledger.lookups import Found, Lookups, Scope
 from lifebus_broker.ledger.refusals import BUSY, CLOSED, DISK_FULL, FAILED, OVERSIZED
 from lifebus_broker.ledger.retention import Limits, PruneDecision
 from lifebus_broker.ledger.sqlite import file as sqlite_file
@@ -84,7 +84,9 @@ class SqliteLedger:
         self._loop = asyncio.get_running_loop()
         # the reading connection has one open transaction at a time
         self._one_reader = anyio.CapacityLimiter(1)
-        self._lookups = Lookups(lambda scopes: self._in_thread(self._reader.find, scopes, limiter=self._one_reader))
+        self._lookups: Lookups[Scope, Found] = Lookups(
+            lambda scopes: self._in_thread(self._reader.find, scopes, limiter=self._one_reader)
+        )
         self._queued = self._weight = 0
         self._closing = False
         self._refusal: Refusal | None = None

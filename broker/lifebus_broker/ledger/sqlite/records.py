@@ -1,5 +1,6 @@
 """The journal's tables: how records are written, dropped and read."""
 
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Final
 
@@ -8,7 +9,7 @@ import apsw
 from lifebus_broker.ledger.record_batch import RECORD_COLUMNS, RecordBatch, StreamTip
 from lifebus_broker.ledger.sqlite.checksums import checksum
 from lifebus_broker.ledger.sqlite.schema import Execute, snapshot
-from lifebus_broker.ledger.sqlite.statements import insert_all
+from lifebus_broker.ledger.sqlite.statements import insert_all, select_all
 from lifebus_broker.ports import Record, RecordPage, RecordStream
 
 DROP_STEP: Final = 1024
@@ -19,9 +20,15 @@ _MAX_LIMIT: Final = 4096
 _NEW_NOTE: Final = "INSERT INTO notes VALUES "
 _TIPS: Final = "INSERT OR REPLACE INTO note_streams VALUES "
 _TIP: Final = "SELECT id, head, floor, bytes, link, floor_link FROM note_streams WHERE stream = ?"
+_HEADS: Final = "SELECT stream, head FROM note_streams WHERE stream IN "
 _AFTER: Final = "SELECT number, at_epoch_s, body FROM notes WHERE id = ? AND number > ? ORDER BY number LIMIT ?"
 _DOOMED: Final = "SELECT coalesce(sum(length(body)), 0) FROM notes WHERE id = ? AND number > ? AND number <= ?"
 _LINK: Final = "SELECT link FROM notes WHERE id = ? AND number = ?"
+_ALL: Final = (
+    "SELECT stream, number, at_epoch_s, body FROM note_streams AS s CROSS JOIN notes AS n ON n.id = s.id"
+    " WHERE s.stream >= ?1 AND s.head > s.floor AND n.number > iif(s.stream = ?2, ?3, 0)"
+    " ORDER BY s.stream, n.number"
+)
 _DROP: Final = "DELETE FROM notes WHERE id = ? AND number > ? AND number <= ?"
 
 
@@ -69,6 +76,21 @@ class RecordTable:
         self._set_tips({stream: after})
         return after
 
+    def drop_all(self, throughs: Mapping[str, int]) -> dict[str, StreamTip]:
+        """Drop a piece of many streams, at most about `DROP_STEP` records; return the tips to accept after the commit.
+
+        Streams that are not among them had no turn.
+        """
+        tips: dict[str, StreamTip] = {}
+        left = DROP_STEP
+        for stream, through in throughs.items():
+            if left <= 0:
+                break
+            before = self.tip_of(stream)
+            tips[stream] = self.drop(stream, through)
+            left -= max(1, tips[stream].floor - before.floor)
+        return tips
+
     def accept(self, tips: dict[str, StreamTip]) -> None:
         """The transaction is committed: these are the tips now."""
         for stream, tip in tips.items():
@@ -101,6 +123,28 @@ def read_page(connection: apsw.Connection, stream: str, after: int, limit: int, 
             records.append(Record(stream, number, at, body))
     last = records[-1].number if records else max(after, tip.head)
     return RecordPage(records=tuple(records), head=tip.head, floor=tip.floor, complete=last >= tip.head)
+
+
+def read_all(
+    connection: apsw.Connection, prefix: str, after: tuple[str, int], limit: int, max_bytes: int
+) -> list[Record]:
+    """Return records of many streams as of one moment (ports.Journal.read_all)."""
+    records: list[Record] = []
+    with snapshot(connection) as execute:
+        for found in execute(_ALL, (max(prefix, after[0]), *after)):
+            max_bytes -= len(found[3])
+            is_full = bool(records) and (max_bytes < 0 or len(records) >= limit)
+            if is_full or not found[0].startswith(prefix):
+                break
+            records.append(Record(*found))
+    return records
+
+
+def read_heads(connection: apsw.Connection, streams: Sequence[str]) -> list[int]:
+    """Return the newest number of each stream (ports.Journal.heads)."""
+    with snapshot(connection) as execute:
+        found = dict(select_all(execute, _HEADS, streams))
+    return [found.get(stream, 0) for stream in streams]
 
 
 def read_streams(connection: apsw.Connection, prefix: str) -> list[RecordStream]:

@@ -5,7 +5,7 @@ Only the pointer from a stream to its newest row trails behind: it is written ev
 transaction of a commit and together with the position up to which it holds; boot reads the rows after that.
 """
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from itertools import chain
@@ -269,12 +269,21 @@ class Store:
 
     def drop_records(self, stream: str, through: int) -> tuple[int, bool]:
         """Drop a piece of the oldest notes of a stream up to a number; return the floor and whether more are left."""
+        left = self.drop_many({stream: through})
+        return self.records.tip_of(stream).floor, bool(left)
+
+    def drop_many(self, throughs: Mapping[str, int]) -> dict[str, int]:
+        """Drop a piece of the oldest notes of streams, each up to a number, at once; return what is left to drop."""
         with self._transaction():
-            tip = self.records.drop(stream, through)
-        self.records.accept({stream: tip})
+            tips = self.records.drop_all(throughs)
+        self.records.accept(tips)
         self._record_watermark()
-        self._frames += 4
-        return tip.floor, tip.floor < min(through, tip.head)
+        self._frames += 3 + len(tips)
+        return {
+            stream: through
+            for stream, through in throughs.items()
+            if stream not in tips or tips[stream].floor < min(through, tips[stream].head)
+        }
 
     def checkpoint(self, wal_bytes: int | None = None) -> None:
         """Move the write-ahead log into the file, as far as no reader needs it.

@@ -1,6 +1,6 @@
 """Which jobs that are over are forgotten.  Pure."""
 
-from collections.abc import Iterable
+from bisect import bisect_left, insort
 from typing import Final
 
 from msgspec import Struct
@@ -20,11 +20,35 @@ class Ended(Struct, frozen=True, kw_only=True):
     number: int
     size: int = 0
 
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """Where it stands among those of its project: the first ones are kept."""
+        return _ORDER[self.state], -self.ended_at_ms, -self.number
 
-def to_forget(ended: Iterable[Ended], keep: int) -> list[str]:
-    """Return the jobs beyond the `keep` that stay.
+
+class EndedJobs:
+    """The jobs of one project that are over, by id.
 
     Failed ones are kept first, then canceled ones, then completed ones, of each the newest.
     """
-    order = sorted(ended, key=lambda job: (_ORDER[job.state], -job.ended_at_ms, -job.number))
-    return [job.job_id for job in order[keep:]]
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, Ended] = {}
+        # Kept in order: to sort them at each end of a job costs more than all else that is done then.
+        self._places: list[tuple[tuple[int, int, int], str]] = []
+
+    def add(self, job: Ended) -> None:
+        """Add a job that is not among them."""
+        self.jobs[job.job_id] = job
+        insort(self._places, (job.place, job.job_id))
+
+    def remove(self, job_id: str) -> Ended | None:
+        """Remove a job and return it, None where it is not among them."""
+        job = self.jobs.pop(job_id, None)
+        if job is not None:
+            del self._places[bisect_left(self._places, (job.place, job_id))]
+        return job
+
+    def beyond(self, keep: int) -> list[str]:
+        """Return the jobs beyond the `keep` that stay."""
+        return [job_id for _, job_id in self._places[keep:]]

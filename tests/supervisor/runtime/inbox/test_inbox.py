@@ -31,6 +31,7 @@ class HeldJournal:
         self._waiting: list[tuple[Sequence[NewRecord], Callable[[list[Record] | Refusal], None]]] = []
         self._journal = journal
         self.read, self.streams, self.drop = journal.read, journal.streams, journal.drop
+        self.read_all, self.drop_all, self.heads = journal.read_all, journal.drop_all, journal.heads
 
     def append(self, records: Sequence[NewRecord], done: Callable[[list[Record] | Refusal], None]) -> Refusal | None:
         if self.held:
