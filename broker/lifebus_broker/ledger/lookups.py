@@ -52,8 +52,8 @@ class Lookups(Generic[Asked, Answer]):
         """
         batch, leads = self._next, False
         if batch is None or len(batch.scopes) + len(scopes) > MOST_KEYS:
-            batch, leads = _Batch(), True
-            self._next = batch
+            leads = True
+            batch = self._next = _Batch[Asked, Answer]()
         start = len(batch.scopes)
         batch.scopes.extend(scopes)
         if leads:

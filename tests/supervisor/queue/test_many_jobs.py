@@ -20,7 +20,7 @@ from support.queue_box import queue_box
 
 async def test_what_is_forgotten_is_dropped_in_few_writes_and_what_is_kept_is_read_in_few(tmp_path: Path) -> None:
     async with aclosing(await SqliteLedger.open(tmp_path / "ledger.db")) as ledger:
-        counting = CountingJournal(ledger.journal)
+        counting: Any = CountingJournal(ledger.journal)
         async with queue_box(counting, keep=10, concurrency=32, max_jobs=1_000, max_per_project=1_000) as box:
             box.runner.run = at_once  # type: ignore[method-assign]
             async with anyio.create_task_group() as tasks:

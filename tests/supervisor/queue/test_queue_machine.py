@@ -60,8 +60,10 @@ class RefusingJournal:
     async def heads(self, streams: Sequence[str]) -> list[int]:
         return await self._journal.heads(streams)
 
-    async def read_all(self, prefix: str, after: tuple[str, int] = ("", 0), *bounds: int) -> list[Record]:
-        return await self._journal.read_all(prefix, after, *bounds)
+    async def read_all(
+        self, prefix: str, after: tuple[str, int] = ("", 0), limit: int = 4_096, max_bytes: int = 1_048_576
+    ) -> list[Record]:
+        return await self._journal.read_all(prefix, after, limit, max_bytes)
 
     async def drop(self, stream: str, through: int) -> int:
         return await self._journal.drop(stream, through)

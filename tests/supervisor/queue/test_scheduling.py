@@ -75,15 +75,15 @@ def test_the_next_job_is_the_one_that_is_found_by_looking_at_all(steps: list[tup
                 waiting.add(job)
                 model.jobs[job.job_id] = job
             case ("remove", index):
-                known = [*model.jobs.values()]
                 waiting.remove("nobody", "a")
-                if known:
-                    job = known[index % len(known)]
-                    waiting.remove(job.job_id, job.project_id)
-                    model.gone(job)
+                if model.jobs:
+                    gone: Waiting = [*model.jobs.values()][index % len(model.jobs)]
+                    waiting.remove(gone.job_id, gone.project_id)
+                    model.gone(gone)
             case ("pass", ms):
                 now_ms += ms
-            case (_, busy, begins):
+            case _:
+                _, busy, begins = step
                 found = waiting.next(busy, now_ms)
                 assert found == model.next(busy, now_ms)
                 if found is not None and begins:
