@@ -333,6 +333,8 @@ _SETTINGS: Final[_Codes] = {
     "manifest_unreadable": ErrorCode(_INVALID, "a manifest cannot be read"),
     "file_busy": ErrorCode(_OPERATOR, "another program kept changing the file"),
     "file_refused": ErrorCode(_OPERATOR, "a file or its directory is not ours to write"),
+    "no_service_manager": ErrorCode(_OPERATOR, "neither systemd nor launchd runs programs for this user"),
+    "service_failed": ErrorCode(_OPERATOR, "the service manager refused, or the service did not start"),
     "install_refused": ErrorCode(_OPERATOR, "an installation stops; the detail says why"),
     "settings_conflict": ErrorCode(_OPERATOR, "a harness's settings have no room for ours"),
     "settings_unreadable": ErrorCode(_OPERATOR, "a harness's settings cannot be read with certainty"),

@@ -6,6 +6,7 @@ import signal
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from importlib.metadata import version
 
 import psutil
 import pytest
@@ -105,3 +106,26 @@ def test_a_broker_that_does_not_end_is_not_called_gone(alone: Shell) -> None:
 def test_json_is_for_detach_alone(alone: Shell) -> None:
     ran = alone.call("up", "--json")
     assert (ran.code, "--json: only with --detach" in ran.err) == (2, True)
+
+
+def test_after_an_upgrade_status_and_doctor_say_that_an_older_version_runs(
+    alone: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with broker_up(alone):
+        same = alone.call("status")
+        assert (same.code, "upgrade" in same.out) == (0, False)
+        # What is installed is looked up by the command, and the broker is an older process.
+        monkeypatch.setattr("lifebus_supervisor.version.VERSION", "9.9.9")
+        shown = alone.call("status").out
+        assert "installed is 9.9.9" in shown
+        assert "`lifebus down`, then `lifebus up --detach`" in shown
+        found = alone.call("status", "--json").json
+        assert (found["installed_version"], found["version"]) == ("9.9.9", version("lifebus"))
+        (broker,) = [one for one in alone.call("doctor", "--json").json if one["check"] == "broker"]
+        assert (broker["state"], "installed is 9.9.9" in broker["evidence"]) == ("warn", True)
+        assert "nothing is lost" in broker["fix"]
+        # With the service installed, that is what is restarted.
+        unit = alone.directory / ".config/systemd/user/lifebus.service"
+        unit.parent.mkdir(parents=True)
+        unit.touch()
+        assert "`lifebus service restart`" in alone.call("status").out

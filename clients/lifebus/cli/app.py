@@ -13,6 +13,7 @@ _ADMIN: Final = ("Admin", 4)
 
 COMMANDS: Final = {
     "up": (_BUS, "bus.up:up", "Run the broker, in the foreground or with --detach in the background."),
+    "service": (_BUS, "admin.service:app", "Have the broker started at login: install, status, restart, remove."),
     "down": (_BUS, "bus.down:down", "Stop the running broker."),
     "demo": (_BUS, "admin.demo:demo", "Show the bus at work on recorded sessions."),
     "emit": (_BUS, "bus.emit:emit", "Record a lifecycle event."),

@@ -21,6 +21,7 @@ _PREPARED: Final = frozenset(
     {
         *("install_refused", "settings_unreadable", "settings_conflict", "file_refused", "file_busy", "exists"),
         *("directory_mode", "socket_path_too_long"),
+        "no_service_manager",
     }
 )
 """Codes whose detail says what to do next; every detail that names a command of ours does."""
@@ -59,6 +60,7 @@ _NEXT: Final = {
     "export_altered": "take another copy of the export",
     "export_damaged": "take another copy of the export",
     "bundle_damaged": "take another copy of the archive",
+    "service_failed": "`lifebus service status` shows how it is, and the end of its log",
     "not_durable": "`lifebus config show ledger.backend --origin` shows why",
     "no_revision": "`lifebus snapshots ls` lists what is there",
     "manifest_unreadable": "see that the path is right; `lifebus config show --origin` shows where it comes from",

@@ -138,6 +138,11 @@ def variable_of(key: str) -> str:
     return "LIFEBUS_" + key.replace(".", "_").upper()
 
 
+def setting_variables() -> frozenset[str]:
+    """Return the names of all variables that are settings."""
+    return frozenset({*(variable_of(key) for key in KEYS if key not in LISTS), *_ALIASES})
+
+
 def load(
     flags: Mapping[str, Any] | None = None,
     environ: Mapping[str, str] | None = None,

@@ -236,7 +236,9 @@ def _broker(settings: "Settings") -> CheckResult:
     evidence = f"process {found.pid}, version {found.version}, up {found.uptime_s} s, {found.clients} clients"
     # An update replaces the files and not the running process.
     if found.version != VERSION:
-        fix = "stop the broker and start it again"
+        from lifebus_admin.service.managers import restart_advice  # noqa: PLC0415
+
+        fix = f"restart it: {restart_advice()}; what comes meanwhile waits in the spool, nothing is lost"
         return CheckResult(check="broker", state="warn", evidence=f"{evidence}; installed is {VERSION}", fix=fix)
     if found.counters.get("keeper_broken"):
         evidence = "an old part of the ledger does not hold together"

@@ -35,12 +35,15 @@ def status(*, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
     ledger = found.ledger
     healthy = ledger.writable
     hooks = list(check_hooks())
+    from lifebus_supervisor.version import VERSION  # noqa: PLC0415
+
     if connection.json:
-        put_json({**msgspec.to_builtins(found), "hooks": hooks})
+        put_json({**msgspec.to_builtins(found), "installed_version": VERSION, "hooks": hooks})
         return ExitCode.OK if healthy else ExitCode.NEGATIVE
     state = paint("running", "green") if healthy else paint("running, but the ledger takes no writes", "red")
     facts = {
         "broker": f"{state}, version {found.version}, process {found.pid}, up {duration_text(found.uptime_s)}",
+        **({} if found.version == VERSION else {"upgrade": paint(clean(_upgrade_text(VERSION)), "yellow")}),
         "contract": found.contract_version,
         "runtime": clean(found.runtime_dir),
         "ledger": f"{ledger.backend} ({clean(ledger.library)}), durability {ledger.durability}",
@@ -63,6 +66,13 @@ def status(*, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
     for one in hooks:
         put(f"{paint('hooks'.ljust(9), 'dim')} {paint(clean(one.evidence), '' if one.state == 'ok' else 'yellow')}")
     return ExitCode.OK if healthy else ExitCode.NEGATIVE
+
+
+def _upgrade_text(installed: str) -> str:
+    """Return what to do where the running broker is of another version than what is installed."""
+    from lifebus_admin.service.managers import restart_advice  # noqa: PLC0415
+
+    return f"installed is {installed}, which the broker runs after a restart: {restart_advice()}"
 
 
 def _lacking_text(lacks: tuple[str, ...]) -> str:
