@@ -2,11 +2,16 @@
 
 from msgspec import Struct
 
-from lifebus_contract.vocabulary import LifecycleEvent, ReceiptStatus
+from lifebus_contract.vocabulary import LifecycleEvent, PressureLevel, ReceiptStatus
 
 
 class SessionHead(Struct, frozen=True, kw_only=True):
-    """What the state reducer knows of a session after its newest receipt (docs/ledger.md, "State")."""
+    """What the state reducer knows of a session after its newest receipt (docs/sessions.md).
+
+    What follows `harness_sequence` is None where the ledger keeps no state of sessions, or none that can be read.
+    `name` is the session's short name, ``api#3``; `cwd`, `git_branch` and `title` are what its harness said last, as
+    far as that is recorded; `pressure`, `used_pct` and `used_tokens` what was measured last.
+    """
 
     adapter_id: str
     harness_session_id: str
@@ -21,6 +26,17 @@ class SessionHead(Struct, frozen=True, kw_only=True):
     ended: bool
     open_frames: tuple[str, ...]  # frame ids that were opened and not ended, oldest first
     harness_sequence: int | None  # the newest of the harness's own numbers, None where it sends none
+    name: str | None = None
+    cwd: str | None = None  # a path, or a name alone
+    git_branch: str | None = None
+    title: str | None = None
+    turns: int | None = None
+    subagents: int | None = None
+    compactions: int | None = None
+    failures: int | None = None
+    pressure: PressureLevel | None = None
+    used_pct: int | None = None
+    used_tokens: int | None = None
 
 
 class LedgerStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -13,6 +13,7 @@ import lifebus
 from lifebus_supervisor.configuration.settings import (
     LedgerSettings,
     LimitSettings,
+    PrivacySettings,
     RetentionSettings,
     ScrubSettings,
     Settings,
@@ -45,6 +46,7 @@ def settings_in(
     signals: SignalSettings | None = None,
     retention: RetentionSettings | None = None,
     extensions: ExtensionSettings | None = None,
+    privacy: PrivacySettings | None = None,
     **limits: int,
 ) -> Settings:
     """Settings of a broker that does nothing by itself: no ticks, and no look at anybody's telemetry."""
@@ -59,6 +61,7 @@ def settings_in(
         ticks=TickSettings(enabled=False),
         telemetry=TelemetrySettings(enabled=False),
         extensions=extensions or ExtensionSettings(roots=()),
+        privacy=privacy or PrivacySettings(),
     )
 
 
@@ -70,12 +73,19 @@ async def running_bus(
     signals: SignalSettings | None = None,
     retention: RetentionSettings | None = None,
     extensions: ExtensionSettings | None = None,
+    privacy: PrivacySettings | None = None,
     **limits: int,
 ) -> AsyncIterator[Daemon]:
     """A broker in this process with all its doors open, in a directory of its own unless one is given."""
     with short_directory() if directory is None else nullcontext(directory) as home:
         settings = settings_in(
-            home, backend=backend, signals=signals, retention=retention, extensions=extensions, **limits
+            home,
+            backend=backend,
+            signals=signals,
+            retention=retention,
+            extensions=extensions,
+            privacy=privacy,
+            **limits,
         )
         async with running(settings) as daemon:
             yield daemon

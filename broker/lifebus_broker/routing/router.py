@@ -10,6 +10,7 @@ from msgspec import Struct, structs
 
 from lifebus_broker.claims import remark_on
 from lifebus_broker.ports import Refusal
+from lifebus_broker.privacy import Privacy
 from lifebus_broker.routing.capabilities import CapabilityTable
 from lifebus_broker.routing.clients import CallbackClient, ClientTable
 from lifebus_broker.routing.negotiation import negotiate
@@ -69,7 +70,8 @@ class Plan(Struct, frozen=True, kw_only=True):
 class Router:
     """Makes plans and receipts.  Ids and time are passed in; nothing is remembered between calls.
 
-    `capabilities` says what is weaker now than the manifests claim.
+    `capabilities` says what is weaker now than the manifests claim.  `privacy` is what may be recorded of
+    where sessions work; whoever composes the broker sets it.
     """
 
     def __init__(
@@ -83,14 +85,18 @@ class Router:
         self.registry = registry
         self.clients = clients
         self.capabilities = capabilities
+        self.privacy = Privacy()
         self._ids = ids
         self._clock = clock
 
     def prepare(self, emission: Emission) -> Emission:
-        """Return the emission with its adapter's id for an alias, and with what there is to remark on it.
+        """Return the emission with its adapter's id for an alias, what there is to remark, and what may be recorded.
 
         Most emissions come back as they are.  A remark changes nothing else: what a key stands for leaves it out.
         """
+        # Before all else: what may not be recorded is in no digest, no dispatch and no receipt.
+        if emission.telemetry:
+            emission = self.privacy.apply(emission)
         request = emission.request
         registered = self.registry.get(request.adapter_id)
         if registered is None:  # refused by `plan`

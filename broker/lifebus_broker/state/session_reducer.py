@@ -5,6 +5,7 @@ after a restart it reports nothing twice; recaps are made of them.
 No clock, no randomness, no iteration order: the same receipts always give the same state (docs/ledger.md, "State").
 """
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -22,7 +23,10 @@ from lifebus_broker.state.telemetry_keys import (
     APP_SERVER,
     CAUSE,
     COMPACTIONS_BEFORE,
+    CWD,
     FRAME,
+    FRAME_END,
+    GIT_BRANCH,
     HOOKS,
     LEVEL,
     OWN_CLIENTS,
@@ -31,13 +35,17 @@ from lifebus_broker.state.telemetry_keys import (
     PROCESS,
     SIGNAL,
     SOURCE,
+    TITLE,
     USED,
     is_applied_before,
 )
-from lifebus_contract import SUPPORT_STRENGTH, LifecycleEvent, PressureLevel
+from lifebus_contract import SUPPORT_STRENGTH, LifecycleEvent, PressureLevel, ReceiptStatus
 
 MAX_TURNS: Final = 64
 """How many turns a session remembers, to distinguish a turn that no hook reported from an old one."""
+
+_MAX_LABEL: Final = 32
+_UNTYPABLE: Final = re.compile(r"[^\w.+-]+")
 
 _TURNS_AFTER_END: Final = 4
 _COMPACTIONS: Final = 4
@@ -45,6 +53,8 @@ _ENDED: Final = LifecycleEvent.SESSION_ENDED
 _FRAME_ENDED: Final = LifecycleEvent.FRAME_ENDED
 _FRAME_OPENED: Final = LifecycleEvent.FRAME_OPENED
 _TICK: Final = LifecycleEvent.SUPERVISOR_TICK
+_FAILED: Final = ReceiptStatus.FAILED
+_PLACE: Final = frozenset({CWD, GIT_BRANCH, TITLE})
 _WIRED: Final = frozenset({LifecycleEvent.SESSION_STARTED, _ENDED, _FRAME_OPENED, _FRAME_ENDED})
 _LEVELS: Final[Mapping[Any, PressureLevel]] = {level.value: level for level in PressureLevel}
 _HEIGHT: Final = {level: number for number, level in enumerate(PressureLevel)}
@@ -71,6 +81,13 @@ def apply_receipt(state: SessionState, position: int, receipt: ReceiptLike) -> N
             state.handouts = next_handouts(state.handouts, position, receipt)
 
 
+def folder_label(cwd: str) -> str:
+    """Return what a directory is called in short names, in letters that need no quotes; empty where none is left."""
+    # By name, the user's own directory is a tilde.
+    name = "home" if cwd == "~" else cwd.rstrip("/").rpartition("/")[2]
+    return _UNTYPABLE.sub("-", name).strip("-.+")[:_MAX_LABEL]
+
+
 def is_app(receipt: ReceiptLike) -> bool:
     """Whether a receipt is a sign of life of an app, which emits for a session by itself."""
     return receipt.event is not _TICK and receipt.telemetry_summary.get(EMITTER, receipt.client_id) not in OWN_CLIENTS
@@ -89,6 +106,8 @@ def _apply_event(state: SessionState, position: int, receipt: ReceiptLike) -> No
         if before.ended and not course.ended:
             state.started, state.left = True, ()
     _record_reporter(state, receipt)
+    if receipt.status is _FAILED or (event is _FRAME_ENDED and facts.get(FRAME_END) == "failed"):
+        _record_failure(state, receipt)
     handler = _HANDLERS.get(event)
     if handler is not None:
         handler(state, receipt)
@@ -98,6 +117,8 @@ def _count(state: SessionState, position: int, receipt: ReceiptLike) -> None:
     event, status = receipt.event, receipt.status
     if not state.receipts:
         state.first_at_epoch_s, state.first_position = receipt.at_epoch_s, position
+        began_in = receipt.telemetry_summary.get(CWD)
+        state.folder = folder_label(began_in) if isinstance(began_in, str) else ""
     state.receipts += 1
     state.sequence = receipt.sequence or 0
     state.last_at_epoch_s, state.last_position = receipt.at_epoch_s, position
@@ -136,6 +157,8 @@ def _record_reporter(state: SessionState, receipt: ReceiptLike) -> None:
         emitter = facts.get(EMITTER, emitter)
         if isinstance(process, str):
             state.process = process
+        if not _PLACE.isdisjoint(facts):
+            _record_place(state, facts)
         # Not isinstance: a bool is an int as well.
         if type(before) is int:
             state.before = before
@@ -146,6 +169,25 @@ def _record_reporter(state: SessionState, receipt: ReceiptLike) -> None:
             _record_app_server(state, receipt)
     elif not state.app:
         state.app = is_app(receipt)
+
+
+def _record_place(state: SessionState, facts: Mapping[str, object]) -> None:
+    """Record where the session works and what it is called; what is not said stays as it was."""
+    cwd, branch, title = facts.get(CWD), facts.get(GIT_BRANCH), facts.get(TITLE)
+    if isinstance(cwd, str):
+        state.cwd = cwd
+    if isinstance(branch, str):
+        state.git_branch = branch
+    if isinstance(title, str):
+        state.title = title
+
+
+def _record_failure(state: SessionState, receipt: ReceiptLike) -> None:
+    """Count an event that failed once, however many receipts say so."""
+    this = (receipt.event_id, receipt.invocation_id)
+    if this != state.failed:
+        state.failures += 1
+        state.failed = this
 
 
 def _record_app_server(state: SessionState, receipt: ReceiptLike) -> None:
@@ -198,8 +240,13 @@ def _apply_frame(state: SessionState, receipt: ReceiptLike) -> None:
 
 
 def _remember_frame(state: SessionState, receipt: ReceiptLike) -> None:
-    frame = receipt.telemetry_summary.get(FRAME)
+    facts = receipt.telemetry_summary
+    frame = facts.get(FRAME)
     if isinstance(frame, str) and frame not in state.turns:
+        if facts.get(PARENT_FRAME) is None:
+            state.turn_count += 1
+        else:
+            state.subagents += 1
         state.turns = (*state.turns, frame)[-MAX_TURNS:]
 
 
@@ -239,6 +286,8 @@ def _apply_pressure(state: SessionState, receipt: ReceiptLike) -> None:
         if type(used) is not int or facts.get(LEVEL) is None:
             return  # nothing was measured beside it
     state.level = _LEVELS.get(facts.get(LEVEL))
+    state.used_pct = percent if type(percent) is int else None
+    state.used_tokens = used if type(used) is int else None
     if type(used) is int:
         state.measured = True
         state.peak_used_tokens = max(used, state.peak_used_tokens or 0)

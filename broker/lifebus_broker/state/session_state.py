@@ -51,11 +51,18 @@ class SessionState(Struct, kw_only=True, omit_defaults=True, forbid_unknown_fiel
     compacted_at: tuple[int, ...] = ()  # times of the newest compactions, in epoch seconds
     compactions: int = 0  # compactions, not the receipts that clients got of one
     course: HeadState = field(default_factory=HeadState)  # what every row of a ledger carries of the session
+    cwd: str | None = None  # the directory in which it works, as far as that is recorded
     ever_lost: tuple[str, ...] = ()  # capabilities that were ever lost
+    failed: tuple[str, str] | None = None  # event and invocation of the last failure
+    failures: int = 0  # events that failed: turns of which the harness says so, and what has a failed receipt
     filed_at_epoch_s: int | None = None  # when the last compaction was, if a file alone proves it
     first_at_epoch_s: int = 0
     first_position: int = 0
+    folder: str = (
+        ""  # what the directory of its first receipt is called (`session_reducer.folder_label`); empty without one
+    )
     frames: tuple[OpenFrame, ...] = ()  # open frames, the oldest first
+    git_branch: str | None = None
     handouts: tuple[Handout, ...] = ()  # payloads that were accepted and not placed
     harness_session_id: str
     hooked: bool = False  # hooks reported the session
@@ -78,7 +85,12 @@ class SessionState(Struct, kw_only=True, omit_defaults=True, forbid_unknown_fiel
     signalled: bool = False  # whether a signal of pressure stands since the last frame began or the last compaction
     started: bool = False  # whether the session began and has not ended
     starts: int = 0  # how many receipts say that it starts or has started
+    subagents: int = 0  # frames within frames
+    title: str | None = None  # what its harness calls it
+    turn_count: int = 0  # frames that are within no other
     turns: tuple[str, ...] = ()  # the newest frames that opened or ended
+    used_pct: int | None = None  # as it was measured last
+    used_tokens: int | None = None
     wired: tuple[tuple[LifecycleEvent, str], ...] = ()  # what an app-server reported: event, and frame or ""
 
     @property
@@ -116,4 +128,22 @@ def head_of(state: SessionState) -> SessionHead | None:
         ended=state.course.ended,
         open_frames=state.course.open_frames,
         harness_sequence=state.course.harness_sequence,
+    )
+
+
+def describe(head: SessionHead, state: SessionState, name: str) -> SessionHead:
+    """Return a session's head with what only its state knows, and its short name."""
+    return structs.replace(
+        head,
+        name=name,
+        cwd=state.cwd,
+        git_branch=state.git_branch,
+        title=state.title,
+        turns=state.turn_count,
+        subagents=state.subagents,
+        compactions=state.compactions,
+        failures=state.failures,
+        pressure=state.level,
+        used_pct=state.used_pct,
+        used_tokens=state.used_tokens,
     )

@@ -25,10 +25,10 @@ from lifebus_broker.state.stream_digests import FactsLedger
 from lifebus_broker.state.working_set import Pending, compile_working_set, encode_working_set, pending_in
 from lifebus_contract import InternalError
 
-REDUCER_VERSION: Final = 2
+REDUCER_VERSION: Final = 3
 """Counts up whenever the same log would give other bytes; dumps of another version are not loaded, but rebuilt."""
 
-READABLE_BASES: Final = (1, REDUCER_VERSION)
+READABLE_BASES: Final = (1, 2, REDUCER_VERSION)
 """The versions whose dumps can stand for pruned receipts."""
 
 # Items that are hashed at once: hashlib frees the interpreter's lock meanwhile.

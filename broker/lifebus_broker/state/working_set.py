@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from lifebus_broker.canonical_json import canonical
 from lifebus_broker.state.capability_state import CapabilityState
+from lifebus_broker.state.session_names import session_names
 from lifebus_broker.state.session_state import OpenFrame, SessionState
 from lifebus_broker.state.session_table import SessionTable
 from lifebus_contract import LifecycleEvent, PressureLevel
@@ -33,17 +34,21 @@ class StateSource(Protocol):
 
 
 class LiveSession(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A session that is not over, or of which a frame is open."""
+    """A session that is not over, or of which a frame is open; `name` is its short name."""
 
     adapter_id: str
     compactions: int = 0
+    cwd: str | None = None
     frames: tuple[OpenFrame, ...] = ()
+    git_branch: str | None = None
     harness_session_id: str
     last_event: LifecycleEvent | None
     last_position: int
     level: PressureLevel | None = None
+    name: str
     sequence: int
     started: bool = False
+    title: str | None = None
 
 
 class WorkingSet(Struct, frozen=True, kw_only=True):
@@ -119,22 +124,27 @@ def encode_working_set(working: WorkingSet) -> bytes:
 
 
 def _live(sessions: SessionTable) -> Iterator[LiveSession]:
+    names = session_names(sessions)
     for session in sessions.active():
         if not session.is_closed:
-            yield _live_session(session)
+            yield _live_session(session, names[session.adapter_id, session.harness_session_id])
 
 
-def _live_session(session: SessionState) -> LiveSession:
+def _live_session(session: SessionState, name: str) -> LiveSession:
     return LiveSession(
         adapter_id=session.adapter_id,
         compactions=session.compactions,
+        cwd=session.cwd,
         frames=session.frames,
+        git_branch=session.git_branch,
         harness_session_id=session.harness_session_id,
         last_event=session.last_event,
         last_position=session.last_position,
         level=session.level,
+        name=name,
         sequence=session.sequence,
         started=session.started,
+        title=session.title,
     )
 
 

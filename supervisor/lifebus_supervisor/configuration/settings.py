@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta, Struct
 
 from lifebus_broker.ledger.backends import DEFAULT_BACKEND, Backend, LedgerLocation
+from lifebus_broker.privacy import CwdPrivacy, TitlePrivacy
 from lifebus_broker.state.degradation import SilenceLimits
 from lifebus_broker.state.pressure import Thresholds
 from lifebus_contract import CapabilityRequest, LifecycleEvent
@@ -121,6 +122,15 @@ class TranscriptSettings(Struct, frozen=True, kw_only=True, forbid_unknown_field
     """MiB of transcripts that are kept; the oldest entries of those written longest ago go first.  0 keeps none."""
 
 
+class PrivacySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is recorded of where sessions work (docs/sessions.md)."""
+
+    cwd: CwdPrivacy = "name"
+    """The directory: with its path, by its name alone, or not at all; without it no branch either."""
+    title: TitlePrivacy = "keep"
+    """Whether the titles that harnesses give to sessions are recorded."""
+
+
 class SilenceSettings(SilenceLimits, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How much silence is a loss of capabilities, or the end of a session."""
 
@@ -203,6 +213,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     inbox: InboxSettings = InboxSettings()
     extensions: ExtensionSettings = ExtensionSettings()
     signals: SignalSettings = SignalSettings()
+    privacy: PrivacySettings = PrivacySettings()
     queue: QueueSettings = QueueSettings()
     silence: SilenceSettings = SilenceSettings()
     telemetry: TelemetrySettings = TelemetrySettings()

@@ -14,6 +14,7 @@ from lifebus_adapters import ADAPTERS
 from lifebus_broker.consumers.table import ConsumerTable
 from lifebus_broker.ledger.retention_clock import RetentionClock, elapsed_s
 from lifebus_broker.ports import Ledger
+from lifebus_broker.privacy import Privacy
 from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.fan_out import Fanout
 from lifebus_broker.routing.registry import Registry
@@ -221,7 +222,7 @@ def _compose_extensions(  # noqa: PLR0917  a step of the composition
 
 
 def _compose_bus(settings: Settings, registry: Registry, ledger: Ledger, fanout: Fanout, tasks: TaskGroup) -> EventBus:
-    return EventBus(
+    bus = EventBus(
         registry=registry,
         ledger=ledger,
         fanout=fanout,
@@ -230,6 +231,9 @@ def _compose_bus(settings: Settings, registry: Registry, ledger: Ledger, fanout:
         tasks=tasks,
         max_dispatches=settings.limits.dispatches,
     )
+    kept = settings.privacy
+    bus.router.privacy = Privacy(cwd=kept.cwd, title=kept.title, home=os.environ.get("HOME", ""))
+    return bus
 
 
 def compose_daemon(core: Core, stack: AsyncExitStack) -> Daemon:
@@ -266,7 +270,7 @@ def _compose_api(core: Core, receipts: ReceiptPublisher, count: Callable[[], Map
     families = (
         EmissionVerbs(core.bus).handlers(),
         core.workers.handlers(),
-        ReadVerbs(core.bus.ledger, receipts.publish_marker).handlers(),
+        ReadVerbs(core.bus.ledger, receipts.publish_marker, core.follower).handlers(),
         status.handlers(),
         operations.handlers(),
         core.observations.handlers(),

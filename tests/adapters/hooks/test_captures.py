@@ -27,7 +27,7 @@ def _summary(hook: str, emissions: tuple[Emission, ...]) -> str:
     if request.frame_context is not None:
         about |= {"frame": request.frame_context.frame_id, "inside": request.frame_context.parent_frame_id}
     shown = {key: value[-8:] for key, value in about.items() if value is not None}
-    shown |= {key: str(value) for key, value in telemetry.items() if key not in {"source_hook", "frame_id"}}
+    shown |= {key: str(value) for key, value in telemetry.items() if key not in {"source_hook", "frame_id", "cwd"}}
     codes = "".join(f" !{code}" for code in warning_codes(emissions[0]))
     return f"{telemetry['source_hook']}: {events} | {' '.join(f'{key}={value}' for key, value in shown.items())}{codes}"
 
@@ -68,6 +68,15 @@ def test_nothing_that_was_said_or_done_leaves_the_payload(path: Path) -> None:
         for emission in adapter.read(call, source).emissions:
             shown = _values(json.loads(json.dumps([emission.telemetry, emission.request.metadata])))
             assert not said & shown
+
+
+@pytest.mark.parametrize("path", CAPTURE_FILES, ids=lambda path: f"{path.parent.parent.name}-{path.parent.name}")
+def test_whatever_a_session_does_is_said_with_the_directory_that_its_harness_names(path: Path) -> None:
+    adapter, source = adapter_of(path), ids()
+    for call, payload in captured(path):
+        for emission in adapter.read(call, source).emissions:
+            said = payload.get("cwd", "/home/dev/project") if emission.request.harness_session_id else None
+            assert emission.telemetry.get("cwd") == said
 
 
 _PRIVATE = {

@@ -16,7 +16,7 @@ def test_a_session_start_is_starting_and_started_of_one_invocation(adapter_id: s
     assert events((starting, started)) == ["session.starting", "session.started"]
     assert starting.request.invocation_id == started.request.invocation_id
     assert starting.request.event_id == started.request.event_id
-    assert starting.telemetry == {"source_hook": "SessionStart", "source": source}
+    assert starting.telemetry == {"cwd": "/home/dev/project", "source_hook": "SessionStart", "source": source}
 
 
 def test_a_forked_codex_session_starts_too() -> None:

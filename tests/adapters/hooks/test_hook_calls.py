@@ -80,11 +80,17 @@ def test_a_call_from_the_spool_is_marked_as_late_on_every_event() -> None:
         assert "1778100000" in emission.warnings[0].message
 
 
-def test_prompts_never_leave_the_payload_and_the_directory_never_reaches_a_receipt() -> None:
+def test_prompts_never_leave_the_payload_and_the_directory_is_said_with_what_happened_in_it() -> None:
     for emission in parse("codex", PROMPT | {"cwd": "/home/dev/project"}):
         assert "secret" not in repr(emission)
         assert emission.request.metadata["cwd"] == "/home/dev/project"
-        assert "/home/dev/project" not in json.dumps(emission.telemetry)
+        assert emission.telemetry["cwd"] == "/home/dev/project"
+
+
+@pytest.mark.parametrize("cwd", ["/x" * 600, "/home/dev/a\nb"], ids=["long", "lines"])
+def test_a_directory_that_no_receipt_can_hold_is_left_out_and_never_cut(cwd: str) -> None:
+    for emission in parse("codex", PROMPT | {"cwd": cwd}):
+        assert "cwd" not in emission.telemetry
 
 
 def test_a_long_text_where_a_word_is_expected_is_cut() -> None:

@@ -12,7 +12,7 @@ from lifebus_broker.state.receipt_view import read_receipt
 from lifebus_broker.state.session_reducer import MAX_TURNS, apply_receipt
 from lifebus_broker.state.session_state import SessionState
 from lifebus_broker.state.telemetry_keys import APP_SERVER, HOOKS
-from lifebus_contract import LifecycleEvent, PressureLevel, ReceiptStatus, SupportState
+from lifebus_contract import FailureClass, LifecycleEvent, PressureLevel, ReceiptStatus, SupportState
 from support.effort import effort
 from support.histories import histories, lines_of, replayed
 from support.receipts import receipt
@@ -220,3 +220,57 @@ def test_a_session_state_read_from_the_log_is_the_one_of_live_receipts(entries: 
                 sequence = read_receipt(line.receipt, line.position).sequence
                 apply_receipt(live, line.position, msgspec.structs.replace(made.receipt, sequence=sequence))
         assert sessions.get(key) == live
+
+
+def test_the_directory_the_branch_and_the_title_are_those_that_were_said_last() -> None:
+    state = state_of(
+        (STARTED, {"cwd": "/home/dev/api", "title": "First"}),
+        (OPENED, frame("f1", cwd="/home/dev/api/tests", git_branch="main")),
+        (CLOSED, frame("f1", cwd=5, title=None)),
+    )
+    assert (state.cwd, state.git_branch, state.title) == ("/home/dev/api/tests", "main", "First")
+    assert state.folder == "api"
+
+
+@pytest.mark.parametrize(
+    ("cwd", "folder"),
+    [
+        ("/home/dev/api", "api"),
+        ("api", "api"),
+        ("/srv/my shop (2)/", "my-shop-2"),
+        ("/srv/Бюро", "Бюро"),
+        ("/", ""),
+        ("~", "home"),
+        ("/srv/a#1;rm", "a-1-rm"),
+        ("/srv/" + "x" * 50, "x" * 32),
+        (7, ""),
+    ],
+)
+def test_a_folder_is_called_by_letters_that_need_no_quotes(cwd: Any, folder: str) -> None:
+    assert state_of((STARTED, {"cwd": cwd})).folder == folder
+
+
+def test_the_folder_is_that_of_the_first_receipt_and_of_no_later_one() -> None:
+    assert state_of((STARTED, {}), (OPENED, frame("f1", cwd="/home/dev/api"))).folder == ""
+
+
+def test_turns_sub_agents_and_failures_count_once_however_many_receipts_say_so() -> None:
+    state = state_of(
+        (OPENED, frame("f1")),
+        (OPENED, frame("f1")),
+        (OPENED, frame("f2", parent_frame_id="f1")),
+        (CLOSED, frame("f2", parent_frame_id="f1", frame_end="failed", _event_id="e2", _invocation_id="i2")),
+        (CLOSED, frame("f1", frame_end="failed", _event_id="e3", _invocation_id="i3")),
+        (CLOSED, frame("f1", frame_end="failed", _event_id="e3", _invocation_id="i3")),
+        (OPENED, frame("f3", _status=ReceiptStatus.FAILED, _failure_class=FailureClass.TIMEOUT, _event_id="e4")),
+        (CLOSED, frame("f3", frame_end="completed")),
+    )
+    assert (state.turn_count, state.subagents, state.failures) == (2, 1, 3)
+
+
+def test_the_last_pressure_is_kept_beside_its_peak() -> None:
+    state = state_of(
+        (PRESSED, {"context_pressure": "high", "context_used_tokens": 900, "context_used_pct": 90}),
+        (PRESSED, {"context_pressure": "low", "context_used_tokens": 100, "context_used_pct": 10}),
+    )
+    assert (state.used_tokens, state.used_pct, state.peak_used_tokens, state.level) == (100, 10, 900, PressureLevel.LOW)

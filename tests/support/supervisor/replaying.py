@@ -128,7 +128,7 @@ def _line(receipt: Receipt) -> str:
     return " | ".join(part for part in parts if part) + "\n"
 
 
-_LEFT_OUT = {"source_hook", "observed", "duration_ms", "agent_type", "platform"}
+_LEFT_OUT = {"cwd", "source_hook", "observed", "duration_ms", "agent_type", "platform"}
 _IDS = {"frame_id", "parent_frame_id"}
 
 

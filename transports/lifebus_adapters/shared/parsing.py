@@ -185,8 +185,10 @@ def _invocation(call: HookCall, payload: Payload, name: str, table: HookTable, i
     warnings: list[Warning] = []
     about_session = rule.events[0] in SESSION_EVENTS
     about_frame = rule.events[0] in FRAME_EVENTS
-    facts: dict[str, FactValue] = {"source_hook": name, **_facts(payload, rule)}
     session = _session(payload, name, table, warnings)
+    # What is about no session is about none of its directories.
+    place = {} if session is None else _cwd(call, payload)
+    facts: dict[str, FactValue] = {"source_hook": name, **place, **_facts(payload, rule)}
     frame = _frame(call, payload, rule, paths, warnings) if about_frame else None
     native = _event_id(payload, paths, warnings, about_session=about_session)
     return _Invocation(
@@ -200,7 +202,7 @@ def _invocation(call: HookCall, payload: Payload, name: str, table: HookTable, i
         invocation_id=ids.make(INVOCATION),
         key=_key(payload, name, table) or call.call_id,
         facts=facts,
-        # Metadata goes to clients and not into receipts, so that the working directory may stand here.
+        # Clients always get the directory; what receipts show of it is a setting (docs/sessions.md).
         metadata={**facts, **_cwd(call, payload)},
         mode=rule.mode,
         warnings=(*warnings, *lateness(call)),
@@ -271,12 +273,12 @@ def _facts(payload: Payload, rule: HookRule) -> dict[str, FactValue]:
     return {key: value for key, value in found.items() if value is not None}
 
 
-def _cwd(call: HookCall, payload: Payload) -> dict[str, str]:
-    """Return the working directory, which clients need and receipts never show."""
+def _cwd(call: HookCall, payload: Payload) -> dict[str, FactValue]:
+    """Return the directory in which the session works; one that no receipt can hold is left out, never cut."""
     value = find(payload, "cwd")
     # Some harnesses run hooks in a directory of their own and name the session's in the payload.
     cwd = value if isinstance(value, str) and value else call.cwd
-    return {"cwd": cwd[:_CWD_CHARACTERS]} if cwd else {}
+    return {"cwd": cwd} if cwd and cwd.isprintable() and len(cwd) <= _CWD_CHARACTERS else {}
 
 
 def lateness(call: HookCall) -> tuple[Warning, ...]:

@@ -63,6 +63,10 @@ class WorkingSession(Struct, frozen=True, kw_only=True):
     compactions: int = 0
     level: PressureLevel | None = None
     frames: tuple[WorkingFrame, ...] = ()
+    name: str | None = None
+    cwd: str | None = None
+    git_branch: str | None = None
+    title: str | None = None
 
 
 class WorkingState(Struct, frozen=True, kw_only=True):

@@ -163,7 +163,8 @@ def resume_lines(view: dict[str, Any]) -> Iterator[str]:
     sessions = view["sessions"]
     yield f"at position {view['position']}: {_counted(len(sessions), 'live session')}"
     for session in sessions:
-        yield f"  {_name(session)}  {_session(session)}"
+        short = f"{clean(session['name'])}  " if session.get("name") else ""
+        yield f"  {short}{_name(session)}  {_session(session)}"
     for adapter_id, session, words in view["weaker"]:
         scope = clean(adapter_id if session is None else f"{adapter_id}/{session}")
         said = ", ".join(f"{clean(name)} is {clean(now)}" for name, now in sorted(words.items()))

@@ -1,0 +1,114 @@
+"""Which project: hooks say it, receipts and heads show as much of it as is recorded, names outlive the broker."""
+
+import json
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lifebus_adapters import ADAPTERS
+from lifebus_adapters.adapter import HookCall
+from lifebus_broker.privacy import CwdPrivacy
+from lifebus_supervisor.configuration.settings import PrivacySettings
+from lifebus_supervisor.daemon.composition import Daemon
+from lifebus_supervisor.hook_intake.calls import HookCalls
+from lifebus_transports.messages.reads import Backfill
+from support.integration.following import until
+from support.running import connected, running_bus, short_directory
+
+NUMBERS = count(1)
+
+
+async def call_hook(daemon: Daemon, adapter: str, **payload: Any) -> None:
+    """Hand a call to the broker as its hook server does: a process of its own may be late, and is spooled then."""
+    call = HookCall(
+        call_id=f"hook-18c2f3a4b5c-1-{next(NUMBERS)}",
+        adapter_id=adapter,
+        hook=payload["hook_event_name"],
+        cwd="/w",
+        env={},
+        stdin=json.dumps(payload).encode(),
+    )
+    await HookCalls(daemon.bus, ADAPTERS, 1.0, supervision=daemon.supervisor).handle(call)
+
+
+async def begin(daemon: Daemon, adapter: str, session: str, cwd: str) -> None:
+    await call_hook(daemon, adapter, hook_event_name="SessionStart", session_id=session, source="startup", cwd=cwd)
+
+
+async def recorded(daemon: Daemon) -> list[dict[str, Any]]:
+    async with connected(daemon) as bus:
+        return [json.loads(one.receipt) for one in (await bus.read(Backfill())).rows]
+
+
+@pytest.mark.parametrize(("setting", "shown"), [("full", "/srv/work/shop"), ("name", "shop"), ("none", None)])
+async def test_receipts_and_heads_show_as_much_of_the_directory_as_is_set(
+    setting: CwdPrivacy, shown: str | None
+) -> None:
+    async with running_bus(privacy=PrivacySettings(cwd=setting)) as daemon:
+        await begin(daemon, "claude", "s1", "/srv/work/shop")
+        receipts = await recorded(daemon)
+        async with connected(daemon) as bus:
+            (head,) = await bus.sessions()
+    assert [one["telemetry_summary"].get("cwd") for one in receipts] == [shown] * 2
+    assert (head.cwd, head.name) == (shown, "claude#1" if shown is None else "shop#1")
+    assert setting == "full" or "/srv" not in json.dumps(receipts)
+
+
+async def test_heads_say_what_happened_in_a_session() -> None:
+    async with running_bus() as daemon:
+        await begin(daemon, "claude", "s1", "/srv/shop")
+        about = {"session_id": "s1", "cwd": "/srv/shop", "prompt_id": "p1"}
+        await call_hook(daemon, "claude", hook_event_name="UserPromptSubmit", prompt="hello", **about)
+        nested = {**about, "agent_id": "a1", "agent_type": "Explore"}
+        await call_hook(daemon, "claude", hook_event_name="SubagentStart", **nested)
+        await call_hook(daemon, "claude", hook_event_name="PostCompact", trigger="manual", **about)
+        await call_hook(daemon, "claude", hook_event_name="StopFailure", error="server_error", **about)
+        async with connected(daemon) as bus:
+            (head,) = await bus.sessions(("claude", "s1"))
+            assert await bus.sessions(("claude", "nobody")) == []
+    assert (head.turns, head.subagents, head.compactions, head.failures) == (1, 1, 1, 1)
+    assert (head.cwd, head.pressure) == ("shop", None)
+
+
+async def test_names_are_those_of_the_log_over_restarts_and_in_what_a_boot_shows() -> None:
+    async def names(daemon: Daemon) -> dict[str, str | None]:
+        assert daemon.follower is not None
+        await daemon.follower.caught_up.wait()
+        async with connected(daemon) as bus:
+            return {one.harness_session_id: one.name for one in await bus.sessions()}
+
+    with short_directory() as directory:
+        async with running_bus(directory=directory) as daemon:
+            await begin(daemon, "claude", "z", "/srv/api")
+            await begin(daemon, "codex", "a", "/home/dev/api")
+            await begin(daemon, "codex", "m", "/srv/web")
+            before = await names(daemon)
+        assert before == {"z": "api#1", "a": "api#2", "m": "web#1"}
+        async with running_bus(directory=directory) as daemon:
+            await begin(daemon, "gemini", "b", "/srv/api")
+            assert await names(daemon) == {**before, "b": "api#3"}
+            await until(lambda: not daemon.bus.dispatches)
+            async with connected(daemon) as bus:
+                live = json.loads((await bus.saves.resume()).raw)["sessions"]
+        assert {one["harness_session_id"]: (one["name"], one["cwd"]) for one in live} == {
+            "z": ("api#1", "api"),
+            "a": ("api#2", "api"),
+            "m": ("web#1", "web"),
+            "b": ("api#3", "api"),
+        }
+
+
+async def test_a_ledger_that_keeps_no_state_has_heads_without_names() -> None:
+    async with running_bus(backend="memory") as daemon:
+        await begin(daemon, "claude", "s1", "/srv/shop")
+        async with connected(daemon) as bus:
+            (head,) = await bus.sessions()
+    assert (head.harness_session_id, head.name, head.turns) == ("s1", None, None)
+
+
+def test_the_settings_are_those_that_the_page_names() -> None:
+    page = Path(__file__).parents[2].joinpath("docs/sessions.md").read_text()
+    assert PrivacySettings().cwd == "name"
+    assert all(f"| `{one}` |" in page for one in ("name", "full", "none"))
