@@ -120,3 +120,24 @@ def test_a_restart_of_what_is_not_installed_is_refused(serviced: Serviced) -> No
     ran = serviced.service("restart")
     assert (ran.code, "lifebus service install" in ran.err) == (1, True)
     assert serviced.service("status").code == 1
+
+
+@pytest.mark.parametrize("serviced", ["systemctl"], indirect=True)
+def test_installing_hooks_offers_the_service_where_no_broker_runs(serviced: Serviced) -> None:
+    shell = serviced.shell
+    # Yes to the hooks, no to the service; then yes to everything: hooks, offer, plan.
+    declined = shell.on_terminal("hooks", "install", "claude", types=b"y\nn\n")
+    assert (declined.code, "No broker runs. Have it run now, and at every login? [y/N]" in declined.out) == (0, True)
+    assert "next:\x1b[0m Start the broker: lifebus up" in declined.out
+    assert serviced.service("status").code == 1
+    assert shell.call("hooks", "remove", "--yes").code == 0
+    plain = shell.call("hooks", "install", "claude", "--yes")
+    assert "lifebus service install" in plain.out
+    assert "No broker runs" not in plain.out
+    assert shell.call("hooks", "remove", "--yes").code == 0
+    ran = shell.on_terminal("hooks", "install", "claude", types=b"y\ny\ny\n")
+    assert (ran.code, "the service runs: process" in ran.out) == (0, True), ran.out
+    assert shell.call("status").code == 0
+    assert shell.call("hooks", "remove", "--yes").code == 0
+    again = shell.call("hooks", "install", "claude", "--yes").out
+    assert "next: Try every hook: lifebus hooks test." in again

@@ -207,7 +207,9 @@ def _carry_out(proposals: "list[Proposal]", run: RunOptions) -> ExitCode:
         for one in proposals:
             one.show_report()
         if any(one.adds_hooks for one in proposals):
-            put(f"{paint('next:', 'bold')} Start the broker: lifebus up. Then try every hook: lifebus hooks test.")
+            from lifebus.cli.admin.hook_next import propose_next  # noqa: PLC0415
+
+            propose_next(asks=not run.yes)
     return ExitCode.OK
 
 
