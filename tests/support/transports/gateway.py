@@ -52,7 +52,8 @@ class Address(Struct, frozen=True):
         self, query: str = "", headers: Mapping[str, str] | None = None, **options: Any
     ) -> AsyncGenerator[ClientConnection]:
         """A WebSocket on the stream."""
-        address = f"ws://127.0.0.1:{self.port}/api/stream{query}"
+        scheme, host = ("wss", "localhost") if self.url.startswith("https:") else ("ws", "127.0.0.1")
+        address = f"{scheme}://{host}:{self.port}/api/stream{query}"
         options = {"compression": None, "open_timeout": PATIENCE_S, "proxy": None, **options}
         async with connect(address, additional_headers=self.bearer if headers is None else headers, **options) as found:
             yield found

@@ -78,11 +78,12 @@ async def decide(at: Scene, kind: str) -> str:
             number = order.number
             steering.report(OrderReport(client_id="o", origin="o", number=number, state=state, thread=kind, turn="u"))
 
+    found = "nothing"
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(observe)
-        answer = await at.client.post("/api/approvals/u:0/decision", json={"decision": "accept"})
+        found = said(await at.client.post("/api/approvals/u:0/decision", json={"decision": "accept"}))
         tasks.cancel_scope.cancel()
-    return said(answer)
+    return found
 
 
 async def sessions(at: Scene, kind: str) -> str:

@@ -6,9 +6,8 @@ import errno
 import logging
 import os
 import socket
-import ssl
 import time
-from collections.abc import AsyncGenerator, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -23,6 +22,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from lifebus_contract import LifebusError
+from lifebus_transports.http.access.certificates import check_certificate
 from lifebus_transports.http.access.checks import Allowed, hosts_of
 from lifebus_transports.http.access.gate import Identity
 from lifebus_transports.http.access.rbac import Rbac, is_secret
@@ -67,15 +67,15 @@ async def serving(
     """Serve within the block, in tasks of the group; `environ` may hold the secrets of roles.
 
     Raises:
-        LifebusError: `gateway_secret`, `gateway_address`: a secret or the address cannot be used.
+        LifebusError: `gateway_secret`, `gateway_certificate`, `gateway_address`: what it says cannot be used.
     """
     token = take_token(token_file)
     rbac = partial(_rbac_of, settings, environ)
-    _require_secret(rbac())
+    _require_secret(settings, rbac())
+    # Before anything listens: a client must not find an address that is given up again.
+    _require_certificate(settings)
     sockets = _listen(settings.host, settings.port)
     port: int = sockets[0].getsockname()[1]
-    hosts = hosts_of(port, tls=settings.has_tls, further=settings.host_names)
-    allowed = Allowed(hosts, frozenset(settings.origin_names))
     pages = Pages(backend.calls, tasks)
     wakes = Wakes(pages.forget)
     backend.recorded.receipts(wakes.receipts_recorded)
@@ -84,13 +84,7 @@ async def serving(
     gateway = Gateway(
         calls=backend.calls,
         following=following,
-        identity=Identity(
-            token=token,
-            allowed=allowed,
-            is_loopback=settings.is_loopback,
-            rbac=rbac,
-            tickets=Tickets(time.monotonic, os.urandom),
-        ),
+        identity=_identity_of(settings, token, port, rbac),
         compression=settings.compression,
         kind_of=backend.kind_of,
         has_queue=backend.has_queue,
@@ -108,18 +102,45 @@ async def serving(
             await server.ended.wait()
 
 
-def _require_secret(rbac: Rbac) -> None:
+def _identity_of(settings: GatewaySettings, token: str, port: int, rbac: Callable[[], Rbac]) -> Identity:
+    """Return what every request is compared with."""
+    return Identity(
+        token=token,
+        allowed=Allowed(
+            hosts_of(port, tls=settings.has_tls, further=settings.host_names), frozenset(settings.origin_names)
+        ),
+        is_loopback=settings.is_loopback,
+        rbac=rbac,
+        tickets=Tickets(time.monotonic, os.urandom),
+    )
+
+
+def _require_secret(settings: GatewaySettings, rbac: Rbac) -> None:
     """Check that the secret of the mode of roles is there.
 
     Raises:
         LifebusError: `gateway_secret`.
     """
+    file = {"header": settings.rbac_header_secret_file, "jwt": settings.rbac_jwt_secret_file}.get(rbac.mode)
+    if file is not None and (path := _path_of(file)) is not None:
+        read_secret(path)
     secret = {"header": rbac.header_secret, "jwt": rbac.jwt_secret}.get(rbac.mode)
     if rbac.mode != "disabled" and not is_secret(secret):
         raise LifebusError(
             f"`gateway.rbac_mode` is {rbac.mode}, and its secret is not there: a file of 32 bytes or more",
             code="gateway_secret",
         )
+
+
+def _require_certificate(settings: GatewaySettings) -> None:
+    """Check that clients can be shown the certificate of the settings, if there is one.
+
+    Raises:
+        LifebusError: `gateway_certificate`.
+    """
+    certificate, key = _path_of(settings.tls_cert), _path_of(settings.tls_key)
+    if certificate is not None and key is not None:
+        check_certificate(certificate, key)
 
 
 def _url_of(settings: GatewaySettings, port: int) -> str:
@@ -218,14 +239,15 @@ def _config(settings: GatewaySettings, application: Any) -> uvicorn.Config:
         ws_max_size=_COMMAND_BYTES,
         ws_per_message_deflate=settings.compression,
         timeout_graceful_shutdown=1,
-        ssl_certfile=text_of(settings.tls_cert) or None,
-        ssl_keyfile=text_of(settings.tls_key) or None,
+        ssl_certfile=_path_of(settings.tls_cert),
+        ssl_keyfile=_path_of(settings.tls_key),
     )
-    try:
-        config.load()
-    except (OSError, ssl.SSLError) as fault:
-        raise LifebusError(f"the certificate or its key cannot be used: {fault}", code="gateway_address") from fault
+    config.load()
     return config
+
+
+def _path_of(value: str) -> Path | None:
+    return Path(value).expanduser() if text_of(value) else None
 
 
 def _listen(host: str, port: int) -> list[socket.socket]:
