@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lifebus.client import Bus, Emitted, connect
     from lifebus.consumer import Deliveries, Delivery
     from lifebus.requests import make_payload, make_request, new_id
+    from lifebus.running import run
     from lifebus.signals import SignalReceived, Signals
     from lifebus.state import State
     from lifebus.subscription import Subscription
@@ -74,6 +75,7 @@ __all__ = [
     "make_payload",
     "make_request",
     "new_id",
+    "run",
 ]
 
 _HOME = {
@@ -97,6 +99,7 @@ _HOME = {
     "make_payload": "lifebus.requests",
     "make_request": "lifebus.requests",
     "new_id": "lifebus.requests",
+    "run": "lifebus.running",
 }
 _CONTRACT = "lifebus_contract"  # the home of every other name: the types that users touch
 

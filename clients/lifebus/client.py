@@ -1,6 +1,5 @@
 """The client library: emit, negotiate, serve, follow."""
 
-import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
@@ -8,12 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import overload
 
-import zmq
 from msgspec import Struct
 
 from lifebus._internal.answers import decode_recorded
-from lifebus._internal.arrival import broker_appears
-from lifebus._internal.connection import Connection, broker_directory
+from lifebus._internal.arrival import first_connection, leave, open_connection
+from lifebus._internal.connection import Connection
 from lifebus._internal.outbox import Outbox
 from lifebus._internal.thread_views import SignalsSince, ThreadViews
 from lifebus._internal.view import Position
@@ -36,14 +34,12 @@ from lifebus_contract import (
     AdapterManifest,
     CallbackRequest,
     CapabilityRequest,
-    DeadlineExceeded,
     Emission,
     InvalidRequest,
     LifebusError,
     LifecycleEvent,
     Negotiation,
     Receipt,
-    TransportError,
 )
 from lifebus_contract.consumers import ConsumerSettings
 from lifebus_contract.fields import MAX_MESSAGE_BYTES
@@ -364,56 +360,11 @@ async def connect(
             `foreign_broker`); nothing was sent.
     """
     path = Path(runtime_dir) if runtime_dir else default_runtime_dir()
-    connection = await (_first_connection(path, timeout) if wait else _connection(path, timeout))
+    connection = await (first_connection(path, timeout) if wait else open_connection(path, timeout))
     try:
         yield Bus(connection, client_id, timeout)
     finally:
-        await _leave(connection)
-
-
-async def _first_connection(path: Path, seconds: float) -> Connection:
-    """Return a connection to the broker that is there, or comes in time.
-
-    Raises:
-        LifebusError: as `_connection`.
-    """
-    loop = asyncio.get_running_loop()
-    until = loop.time() + seconds
-    while True:
-        await broker_appears(path, until - loop.time())
-        try:
-            return await _connection(path, until - loop.time())
-        except TransportError as fault:
-            # It went away before it answered; another one may come.
-            if fault.code != "no_broker" or loop.time() >= until:
-                raise
-
-
-async def _connection(path: Path, seconds: float) -> Connection:
-    """Return a connection on which the broker has answered.
-
-    Raises:
-        TransportError: no broker answers.
-        LifebusError: the directory or the broker is not this user's.
-    """
-    directory = broker_directory(path)
-    connection = Connection(zmq.Context(), directory)
-    try:
-        # A file may be left by a broker that was killed: only an answer proves that one runs.
-        await connection.ask("ping", Nothing(), Nothing, timeout=seconds, watch=True)
-    except BaseException as fault:
-        await _leave(connection)
-        if isinstance(fault, DeadlineExceeded):
-            raise TransportError(f"the broker at {directory} does not answer", code="no_broker") from None
-        raise
-    return connection
-
-
-async def _leave(connection: Connection) -> None:
-    connection.close()
-    # In a thread and shielded: closing sockets may take the linger, and must finish even when cancelled.
-    leaving = asyncio.get_running_loop().run_in_executor(None, connection.context.term)  # at most the linger
-    await asyncio.shield(leaving)
+        await leave(connection)
 
 
 def _emission(what: Emission | CallbackRequest) -> Emission:

@@ -15,7 +15,7 @@ from msgspec import structs
 from lifebus._internal.answers import decode_answer, decode_recorded
 from lifebus._internal.backoff import Backoff
 from lifebus._internal.connection import Connection
-from lifebus._internal.lazy_log import LazyLogger
+from lifebus._internal.log import ClientLogger
 from lifebus._internal.view import Gap, Position
 from lifebus.state import State, fetch_state
 from lifebus_contract import (
@@ -41,7 +41,7 @@ _MOST_POSITIONS: Final = 1024
 _PAUSE_S: Final = (0.02, 2.0)
 _PROMPT_S: Final = 0.02
 """A reader that asks for more so soon after an acknowledgement is taken to do so again."""
-_log = LazyLogger("lifebus.consumer")
+_log = ClientLogger("lifebus.consumer")
 
 
 class Delivery:

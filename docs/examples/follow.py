@@ -1,7 +1,5 @@
 """Read every receipt there is, then say where to go on; without `until_head` it would wait for more."""
 
-import asyncio
-
 import lifebus
 
 
@@ -13,4 +11,4 @@ async def main() -> None:
         print("go on from", receipts.cursor)
 
 
-asyncio.run(main())
+lifebus.run(main())

@@ -1,7 +1,5 @@
 """Deliver a text into every new frame of Codex, as a callback client.  Ctrl-C ends it."""
 
-import asyncio
-
 import lifebus
 
 
@@ -15,4 +13,4 @@ async def main() -> None:
         await bus.serve(["frame.opening"], answer, on_ready=lambda: print("ready", flush=True))
 
 
-asyncio.run(main())
+lifebus.run(main())

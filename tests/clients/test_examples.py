@@ -1,6 +1,7 @@
 """The examples of the documentation, run as processes against a real broker."""
 
 import os
+import re
 import signal
 import sys
 
@@ -10,6 +11,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 import lifebus
 from lifebus_supervisor.daemon.composition import Daemon
+from support.harness_matrix import README
 from support.paths import EXAMPLES
 from support.patience import PATIENCE_S
 from support.running import connected, running_bus
@@ -63,6 +65,25 @@ async def test_the_command_example_delivers_into_a_frame(protocol: str) -> None:
                 result = await bus.emit(lifebus.make_request("frame.opening", "codex", session="s1", frame=frame))
                 serving.send_signal(signal.SIGTERM)
     assert [delivery.payload.body for delivery in result.deliveries] == [f"Be brief in {result.receipts[0].event_id}."]
+
+
+@pytest.mark.parametrize("name", ["README", "serve"])
+async def test_ctrl_c_ends_an_example_that_waits_without_a_traceback(name: str) -> None:
+    if name == "README":
+        (text,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+        program = ["-u", "-c", text.replace("            break\n", "")]
+    else:
+        program = [str(EXAMPLES / f"{name}.py")]
+    async with running_bus() as daemon:
+        with anyio.fail_after(PATIENCE_S):
+            async with await anyio.open_process([sys.executable, *program], env=environment(daemon)) as waiting:
+                assert waiting.stdout is not None
+                assert waiting.stderr is not None
+                # What it prints first says that it follows or serves, and from here on it waits.
+                await BufferedByteReceiveStream(waiting.stdout).receive_until(b"\n", 100)
+                waiting.send_signal(signal.SIGINT)
+                said = b"".join([part async for part in waiting.stderr])
+                assert (await waiting.wait(), said) == (130, b"")
 
 
 def test_every_example_is_run_here_and_short() -> None:

@@ -1,17 +1,66 @@
-"""Waits for a broker that is not there yet."""
+"""Comes to a broker and leaves it: a connection is there once the broker has answered on it, one to come included."""
 
+import asyncio
 from pathlib import Path
 from typing import Final
 
 import anyio
+import zmq
 
-from lifebus._internal.connection import broker_directory
-from lifebus_contract import TransportError
+from lifebus._internal.connection import Connection, broker_directory
+from lifebus_contract import DeadlineExceeded, TransportError
+from lifebus_transports.messages.common import Nothing
 from lifebus_transports.runtime_dir import is_lock_free
 
 # Between two looks: a broker that is just starting is met soon, one that comes next hour costs next to nothing.
 _FIRST_LOOK_S: Final = 0.02
 _LOOK_S: Final = 0.3
+
+
+async def open_connection(path: Path, seconds: float) -> Connection:
+    """Return a connection on which the broker has answered.
+
+    Raises:
+        TransportError: no broker answers.
+        LifebusError: the directory or the broker is not this user's.
+    """
+    directory = broker_directory(path)
+    connection = Connection(zmq.Context(), directory)
+    try:
+        # A file may be left by a broker that was killed: only an answer proves that one runs.
+        await connection.ask("ping", Nothing(), Nothing, timeout=seconds, watch=True)
+    except BaseException as fault:
+        await leave(connection)
+        if isinstance(fault, DeadlineExceeded):
+            raise TransportError(f"the broker at {directory} does not answer", code="no_broker") from None
+        raise
+    return connection
+
+
+async def first_connection(path: Path, seconds: float) -> Connection:
+    """Return a connection to the broker that is there, or comes in time.
+
+    Raises:
+        LifebusError: as `open_connection`.
+    """
+    loop = asyncio.get_running_loop()
+    until = loop.time() + seconds
+    while True:
+        await broker_appears(path, until - loop.time())
+        try:
+            return await open_connection(path, until - loop.time())
+        except TransportError as fault:
+            # It went away before it answered; another one may come.
+            if fault.code != "no_broker" or loop.time() >= until:
+                raise
+
+
+async def leave(connection: Connection) -> None:
+    """Close a connection, and what belongs to it."""
+    connection.close()
+    # In a thread and shielded: closing sockets may take the linger, and must finish even when cancelled.
+    leaving = asyncio.get_running_loop().run_in_executor(None, connection.context.term)  # at most the linger
+    await asyncio.shield(leaving)
 
 
 async def broker_appears(directory: Path, seconds: float) -> None:

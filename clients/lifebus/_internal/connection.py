@@ -16,8 +16,8 @@ import anyio
 import zmq
 
 from lifebus._internal.answers import decode_answer
-from lifebus._internal.lazy_log import LazyLogger
 from lifebus._internal.liveness import while_broker_lives
+from lifebus._internal.log import ClientLogger
 from lifebus_contract import BrokerBusy, DeadlineExceeded, InvalidRequest, LifebusError, TransportError, encode_msgpack
 from lifebus_contract.fields import Document
 from lifebus_transports.framing.frames import ANSWER_OK, ANSWER_REFUSED, decode_header, encode_header
@@ -32,7 +32,7 @@ T = TypeVar("T")
 REQUESTS: Final = "requests.ipc"
 """The name of the request socket in the runtime directory."""
 
-_log = LazyLogger("lifebus._internal.connection")
+_log = ClientLogger("lifebus.connection")
 
 _MAX_PENDING: Final = 4_096
 _MAX_ANSWER_BYTES: Final = 16 * 1_048_576  # an answer may be larger than any request: it holds many receipts

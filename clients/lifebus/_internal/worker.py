@@ -7,7 +7,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from lifebus._internal.connection import Connection
-from lifebus._internal.lazy_log import LazyLogger
+from lifebus._internal.log import ClientLogger
 from lifebus_contract import (
     BrokerBusy,
     CallbackResponse,
@@ -25,7 +25,7 @@ from lifebus_contract.fields import MAX_MESSAGE_BYTES
 from lifebus_transports.messages.common import Nothing, RefusalInfo
 from lifebus_transports.messages.workers import Dispatch, Response, Serve
 
-_log = LazyLogger("lifebus._internal.worker")
+_log = ClientLogger("lifebus.worker")
 
 Handler = Callable[[DispatchEnvelope], Awaitable[CallbackResponse | Response]]
 """What a callback client does with one dispatch.  A `Response` may carry evidence with the answer or the refusal."""

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from lifebus._internal.log import FACTS
 from lifebus.cli.arguments import ConnectionOptions
 from lifebus.cli.terminal import color_wanted, say
 
@@ -21,6 +22,19 @@ CLIENT_ID: Final = "lifebus-cli"
 """The client under whose name the command line records."""
 
 
+class _CommandLog(logging.Handler):
+    """Writes what the library logs in the form of everything else that a command logs."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        import structlog  # noqa: PLC0415  most commands never log anything
+
+        event, facts = getattr(record, FACTS, (record.getMessage(), {}))
+        structlog.get_logger(record.name).log(record.levelno, event, exc_info=record.exc_info, **facts)
+
+
+_COMMAND_LOG: Final = _CommandLog()
+
+
 def configure_logs() -> None:
     """Set the logs of a client up: warnings, readable, on stderr."""
     from lifebus_supervisor.configuration.settings import LogSettings  # noqa: PLC0415
@@ -28,6 +42,7 @@ def configure_logs() -> None:
 
     if not os.environ.get("LIFEBUS_TRACEBACK"):
         logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # its complaints are tracebacks
+    logging.getLogger("lifebus").addHandler(_COMMAND_LOG)  # the same one again is not added
     configure(LogSettings(level="warning", format="console"), color=color_wanted(sys.stderr))
 
 

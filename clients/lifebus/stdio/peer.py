@@ -9,7 +9,7 @@ from typing import Final
 import anyio
 from anyio.abc import TaskGroup
 
-from lifebus._internal.lazy_log import LazyLogger
+from lifebus._internal.log import ClientLogger
 from lifebus.stdio.broker_api import BrokerApi
 from lifebus.stdio.checkpoints import RootCheckpoints
 from lifebus.stdio.files import RootFiles
@@ -30,7 +30,7 @@ from lifebus_contract import InternalError, InvalidRequest, LifebusError
 from lifebus_transports.framing.lines import LineFramer, Overlong
 from lifebus_transports.messages.verbs import VERBS
 
-_log = LazyLogger("lifebus.stdio")
+_log = ClientLogger("lifebus.stdio")
 
 _Handlers = dict[str, Callable[[LineRequest], Awaitable[None]]]
 

@@ -8,7 +8,7 @@ from typing import Final
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
-from lifebus._internal.lazy_log import LazyLogger
+from lifebus._internal.log import ClientLogger
 from lifebus.stdio.bodies import Settle, Unsubscribe, decode_subscribe
 from lifebus.stdio.broker_api import BrokerApi
 from lifebus.stdio.messages import LineRequest, encode_answer, encode_line
@@ -17,7 +17,7 @@ from lifebus.stdio.writer import LineWriter
 from lifebus_contract import InternalError, InvalidRequest, LifebusError, validate
 from lifebus_transports.messages.common import RefusalInfo
 
-_log = LazyLogger("lifebus.stdio")
+_log = ClientLogger("lifebus.stdio")
 
 _MAX_OPEN: Final = 64
 

@@ -18,7 +18,7 @@ _TIMEOUT_S: Final = 660
 """More than a start may take by the unit."""
 
 
-class ServiceManager(Protocol):
+class ServiceControl(Protocol):
     """What starts programs at login: where its file is, what stands in it, and what is done with it."""
 
     name: str
@@ -57,7 +57,7 @@ class ServiceManager(Protocol):
         ...
 
 
-def find_manager(environ: Mapping[str, str] = os.environ) -> ServiceManager:
+def find_manager(environ: Mapping[str, str] = os.environ) -> ServiceControl:
     """Return the manager of this user's session.
 
     Raises:
@@ -102,27 +102,27 @@ class Systemd:
         return unit_text(definition)
 
     def start(self) -> None:
-        """As `ServiceManager.start`."""
+        """As `ServiceControl.start`."""
         self._do("daemon-reload")
         self._do("enable", UNIT)
         self._do("restart", UNIT)
 
     def restart(self) -> None:
-        """As `ServiceManager.restart`."""
+        """As `ServiceControl.restart`."""
         self._do("restart", UNIT)
 
     def stop(self) -> None:
-        """As `ServiceManager.stop`."""
+        """As `ServiceControl.stop`."""
         self._do("disable", "--now", UNIT)
 
     def forget(self) -> None:
-        """As `ServiceManager.forget`."""
+        """As `ServiceControl.forget`."""
         self._do("daemon-reload")
         # A unit that failed stays known by its failure; one that did not is none that could be forgotten.
         _run(("systemctl", "--user", "reset-failed", UNIT))
 
     def state(self) -> ServiceState:
-        """As `ServiceManager.state`."""
+        """As `ServiceControl.state`."""
         return unit_state(self._do("show", UNIT, f"--property={PROPERTIES}"))
 
     @staticmethod
@@ -145,20 +145,20 @@ class Launchd:
         return agent_text(definition)
 
     def start(self) -> None:
-        """As `ServiceManager.start`."""
+        """As `ServiceControl.start`."""
         if self.state().loaded:  # what is loaded is not read again
             _done(("launchctl", "bootout", self._service))
         _done(("launchctl", "enable", self._service))
         _done(("launchctl", "bootstrap", self._domain, str(self.path)))
 
     def restart(self) -> None:
-        """As `ServiceManager.restart`; whoever asks has stopped the broker, because launchd would kill it."""
+        """As `ServiceControl.restart`; whoever asks has stopped the broker, because launchd would kill it."""
         if not self.state().loaded:
             _done(("launchctl", "bootstrap", self._domain, str(self.path)))
         _done(("launchctl", "kickstart", self._service))
 
     def stop(self) -> None:
-        """As `ServiceManager.stop`."""
+        """As `ServiceControl.stop`."""
         if self.state().loaded:
             _done(("launchctl", "bootout", self._service))
 
@@ -166,7 +166,7 @@ class Launchd:
         """Do nothing: what is not loaded is not known."""
 
     def state(self) -> ServiceState:
-        """As `ServiceManager.state`."""
+        """As `ServiceControl.state`."""
         asked = _run(("launchctl", "print", self._service))
         return agent_state(asked.stdout if asked.returncode == 0 else None)
 

@@ -15,7 +15,7 @@ from lifebus.cli.terminal import clean, paint, put, put_json, say
 
 if TYPE_CHECKING:
     from lifebus_admin.installer.plan import InstallPlan
-    from lifebus_admin.service.managers import ServiceManager
+    from lifebus_admin.service.managers import ServiceControl
     from lifebus_supervisor.configuration.settings import Settings
     from lifebus_transports.messages.status import BrokerStatus
 
@@ -207,7 +207,7 @@ def _make_room(settings: "Settings") -> None:
         raise LifebusError(f"{held.words}, has not ended within {_STOP_S:g} s", code="already_running")
 
 
-def _started(manager: "ServiceManager", settings: "Settings", *, json: bool) -> ExitCode:
+def _started(manager: "ServiceControl", settings: "Settings", *, json: bool) -> ExitCode:
     """Say of a service that was just started whether its broker answers."""
     answer = _broker(settings, wait_s=_START_S)
     found = _standing(manager, settings, answer)
@@ -222,7 +222,7 @@ def _started(manager: "ServiceManager", settings: "Settings", *, json: bool) -> 
     return ExitCode.OK if answer is not None else ExitCode.UNAVAILABLE
 
 
-def _standing(manager: "ServiceManager", settings: "Settings", answer: "BrokerStatus | None" = None) -> dict[str, Any]:
+def _standing(manager: "ServiceControl", settings: "Settings", answer: "BrokerStatus | None" = None) -> dict[str, Any]:
     """Return how the service is, as plain data."""
     from lifebus_admin.service.processes import holder_of  # noqa: PLC0415
     from lifebus_supervisor.daemon.log_file import end_of_log  # noqa: PLC0415
