@@ -7,16 +7,21 @@ import anyio
 import pytest
 
 import lifebus
+from lifebus_broker.ports import StoredReceipt
 from lifebus_contract.transcripts import TranscriptEntry
+from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_supervisor.daemon.lifecycle import running
+from lifebus_supervisor.transcripts import endings
 from lifebus_supervisor.transcripts.endings import SessionEndings
 from lifebus_transports.messages.signals import ObservedExit, ObservedFact, ObservedSignal
 from support.integration.observing import Observer, signal
+from support.patience import PATIENCE_S
 from support.running import connected, running_bus, settings_in, short_directory
 from support.transcripts.boxes import until_read
 
 T, U = "t1", "u1"
 OPENED = ObservedFact(fact={"type": "ThreadOpened", "session": T, "how": "started", "method": "thread/started"})
+CLOSED = {"type": "ThreadClosed", "evidence": "it was closed", "how": "completed"}
 BEGAN = ObservedFact(fact={"type": "TurnStarted", "session": T, "frame_id": U})
 
 
@@ -113,3 +118,63 @@ async def test_a_session_that_goes_on_stays_open() -> None:
         await until_read(lambda: bus.transcripts.entries(T), lambda found: "i3" in shown(found))
         await daemon.transcripts.endings.close_ended()
         assert shown(await bus.transcripts.entries(T))["i3"] == ("streaming", "on")
+
+
+async def end_sessions(bus: lifebus.Bus, name: str, many: int) -> None:
+    for number in range(many):
+        for event in ("session.started", "session.ended"):
+            await bus.emit(lifebus.make_request(event, "codex", session=f"{name}{number}"))
+
+
+async def notes_of(daemon: Daemon) -> int:
+    """How often it was written down up to which receipt the ends were looked at."""
+    return sum(one.head for one in await daemon.bus.ledger.journal.streams(endings.STREAM))
+
+
+async def test_without_a_transcript_the_ends_of_sessions_cost_nothing_and_with_one_little(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = 0
+    on_commit = SessionEndings._on_commit
+
+    def counted(self: SessionEndings, stored: Sequence[StoredReceipt]) -> None:
+        nonlocal looks
+        looks += 1
+        on_commit(self, stored)
+
+    monkeypatch.setattr(SessionEndings, "_on_commit", counted)
+    monkeypatch.setattr(endings, "NOTE_EVERY", 8)
+    with short_directory() as directory:
+        settings = settings_in(directory)
+        async with running(settings) as daemon, connected(daemon) as bus:
+            await end_sessions(bus, "a", 5)
+            assert (looks, await notes_of(daemon)) == (0, 0)
+            await Observer(bus).observe(*BEFORE, ObservedExit(signal=9))
+            assert (await until_over(bus))["i1"] == ("error", "half")
+            with anyio.fail_after(PATIENCE_S):
+                while await notes_of(daemon) != 1:
+                    pass
+        async with running(settings) as daemon, connected(daemon) as bus:
+            await end_sessions(bus, "b", 20)
+            with anyio.fail_after(PATIENCE_S):
+                while await notes_of(daemon) == 1:
+                    pass
+            assert looks
+            assert await notes_of(daemon) <= 1 + 20 // 8
+            assert (await until_over(bus))["i1"] == ("error", "half")
+
+
+async def test_a_first_transcript_is_closed_also_where_its_broker_stopped_before_it_wrote_where_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with short_directory() as directory:
+        settings = settings_in(directory)
+        with monkeypatch.context() as patch:
+            patch.setattr(SessionEndings, "run", lambda _: anyio.sleep_forever())
+            async with running(settings) as daemon, connected(daemon) as bus:
+                await Observer(bus).observe(*BEFORE)
+                await until_read(lambda: bus.transcripts.entries(T), lambda found: len(found) == 3)
+                await Observer(bus, "o2").observe(ObservedFact(fact={**CLOSED, "session": T}))
+                assert await notes_of(daemon) == 0
+        async with running(settings) as daemon, connected(daemon) as bus:
+            assert (await until_over(bus))["i1"] == ("canceled", "half")

@@ -1,8 +1,8 @@
 """Closes what a session left open in its transcript when it ended in the middle of a turn.
 
-That a session ended, the ledger says: its app-server died, was stopped, or was never heard of again.  Up to which
-receipt that was looked at is durable, so that a broker which starts again goes on behind it; and a transcript that is
-filled with what came late is looked at again.
+That a session ended, the ledger says: its app-server died, was stopped, or was never heard of again.  It is durable
+about up to which receipt that was looked at, so that a broker which starts again need not look at all of them; and a
+transcript that is filled with what came late is looked at again.  Without any transcript nothing of it is done.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -25,7 +25,10 @@ from lifebus_supervisor.transcripts.state import TranscriptState
 from lifebus_supervisor.transcripts.store import TranscriptChanges, TranscriptStore
 
 STREAM: Final = "transcript-ends"
-"""The stream of the journal: its newest record is the position of the last receipt that was looked at."""
+"""The stream of the journal: its newest record is a position up to which receipts were looked at."""
+
+NOTE_EVERY: Final = 64
+"""Ends after which it is written again; so many at most are looked at twice, which changes nothing."""
 
 _AGAIN_S: Final = 1.0
 _MAX_LIVE: Final = 4_096
@@ -51,27 +54,37 @@ class SessionEndings:
         self._live: set[_Session] = set()
         self._filled: dict[_Session, None] = {}
         self._came = anyio.Event()
-        self._cursor = 0
-        fanout.listen(self._on_commit)
+        self._has_transcripts = anyio.Event()
+        self._cursor = self._unnoted = 0
+        self._is_noted = False
+        self._fanout = fanout
         filler.after_fill = self._on_filled
 
     async def load(self) -> None:
         """Read up to which receipt the broker before has looked; awaited before anybody can report an end.
 
         Raises:
-            LifebusError: the journal cannot be read or written.
+            LifebusError: the journal cannot be read.
         """
+        known = await self._store.session_ids() if self._store.keeps else []
+        if not known:
+            return
+        self._begin()
         journal = self._ledger.journal
         stream = await find_stream(journal, STREAM)
         page = await journal.read(STREAM, stream.head - 1, 1) if stream is not None and stream.head else None
         if page is not None and page.records:
             self._cursor = min(msgspec.msgpack.decode(page.records[-1].body, type=int), self._ledger.head)
-        else:
-            # The first broker that has transcripts: nothing was left open before it.
-            await self._note(self._ledger.head)
+            self._is_noted = True
+            return
+        # The broker before had its first transcript, and did not come to write down where it was: each is looked at.
+        for name in known:
+            for adapter_id in await self._store.filled_on_record(name):
+                self._filled[adapter_id, name] = None
 
     async def run(self) -> None:
         """Close what is left open until cancelled; first what the broker before did not come to."""
+        await self._has_transcripts.wait()
         while True:
             self._came = anyio.Event()
             try:
@@ -96,8 +109,8 @@ class SessionEndings:
             for stored in ends:
                 if stored.harness_session_id is not None:
                     await self._close((stored.adapter_id, stored.harness_session_id))
-            if ends:
-                await self._note(through)
+            self._cursor = through
+            self._unnoted += len(ends)
         while self._filled:
             # Taken out before: what is filled meanwhile puts it in again.
             session = next(iter(self._filled))
@@ -107,6 +120,9 @@ class SessionEndings:
             except LifebusError:
                 self._filled[session] = None
                 raise
+        # Behind all that was to be closed: what is noted is not looked at again.
+        if self._store.keeps and (self._unnoted >= NOTE_EVERY or not self._is_noted):
+            await self._note(self._cursor)
 
     async def _close(self, session: _Session) -> None:
         """Close what a session left open, if it is over and its transcript is filled from its adapter."""
@@ -168,7 +184,7 @@ class SessionEndings:
     async def _note(self, position: int) -> None:
         journal = self._ledger.journal
         (record,) = await append_records(journal, [NewRecord(STREAM, msgspec.msgpack.encode(position))])
-        self._cursor = position
+        self._unnoted, self._is_noted = 0, True
         if record.number > 1:
             await journal.drop(STREAM, record.number - 1)
 
@@ -177,7 +193,16 @@ class SessionEndings:
         if any(_ENDED in one.receipt for one in stored):
             self._came.set()
 
+    def _begin(self) -> None:
+        """Look at receipts from now on: there is a transcript."""
+        self._cursor = self._ledger.head
+        self._fanout.listen(self._on_commit)
+        self._has_transcripts.set()
+
     def _on_filled(self, adapter_id: str, thread: str) -> None:
+        if not self._has_transcripts.is_set():
+            # What ended before is found by its transcript, which is looked at now.
+            self._begin()
         if (adapter_id, thread) not in self._live:
             self._filled[adapter_id, thread] = None
             self._came.set()
