@@ -8,7 +8,7 @@ anything is done about it.
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from lifebus_broker.ledger.sqlite.journal import SqliteJournal
@@ -63,6 +63,41 @@ def die_when_asked(streams: str) -> None:
         return append(self, records, done)
 
     SqliteJournal.append = dying  # type: ignore[method-assign]
+
+
+def die_at_writes(is_counted: Callable[[Sequence[NewRecord]], bool], *, drops: Callable[[], bool]) -> None:
+    """Have this process killed at the write that ``LIFE_KILL`` names, of the appends that count and the drops."""
+    when, _, number = os.environ.get("LIFE_KILL", "").partition(":")
+    if not number:
+        return
+    append, drop, drop_all, left = SqliteJournal.append, SqliteJournal.drop, SqliteJournal.drop_all, [int(number)]
+
+    def due(counts: bool) -> bool:
+        left[0] -= counts
+        is_due = counts and not left[0]
+        if is_due and when == "before":
+            _die(None)
+        return is_due
+
+    def dying(
+        self: SqliteJournal, records: Sequence[NewRecord], done: Callable[[list[Record] | Refusal], None]
+    ) -> Refusal | None:
+        return append(self, records, _die if due(is_counted(records)) else done)
+
+    async def dropping(self: SqliteJournal, stream: str, through: int) -> int:
+        is_due, floor = due(drops()), await drop(self, stream, through)
+        if is_due:
+            _die(None)
+        return floor
+
+    async def dropping_all(self: SqliteJournal, throughs: Mapping[str, int]) -> None:
+        is_due = due(drops())
+        await drop_all(self, throughs)
+        if is_due:
+            _die(None)
+
+    SqliteJournal.append = dying  # type: ignore[method-assign]
+    SqliteJournal.drop, SqliteJournal.drop_all = dropping, dropping_all  # type: ignore[method-assign]
 
 
 def _die(_: object) -> None:
