@@ -4,7 +4,7 @@ from lifebus.extensions import Event, Tools, TurnCompleted, on
 
 @on("turn.completed")
 async def review(event: Event[TurnCompleted], tools: Tools) -> object:
-    return await tools.enqueue_job("agent_instruction", {...}, project_id=event.payload.context.project_id)
+    return await tools.enqueue_job("command", {...}, project_id=event.payload.context.project_id)
 """
 
 from collections.abc import Awaitable, Callable, Mapping

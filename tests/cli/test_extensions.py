@@ -42,6 +42,15 @@ def test_an_extension_is_begun_loaded_trusted_and_audited(alone: Shell) -> None:
         anyio.run(ask, alone.directory / "run")
 
 
+def test_a_name_whose_folder_would_never_be_loaded_is_refused(alone: Shell) -> None:
+    for name in ("lib", "runtime"):
+        refused = alone.call("extensions", "new", name)
+        assert (refused.code, refused.out) == (2, "")
+        assert f"`{name}`" in refused.err
+    elsewhere = str(alone.directory / "elsewhere")
+    assert elsewhere in alone.call("extensions", "new", "notes", "--in", elsewhere).err
+
+
 async def ask(runtime_dir: Path) -> None:
     async with lifebus.connect("test", runtime_dir=runtime_dir) as bus:
         (one,) = (await bus.extensions.list()).modules

@@ -22,8 +22,9 @@ from lifebus_supervisor.actions.rules.intents import (
     with_key,
 )
 from lifebus_supervisor.actions.rules.outcomes import refused
+from lifebus_supervisor.extensions.pass_log import log_undeclared
 from lifebus_supervisor.extensions.ports import ActionExecutor, AgentTrust
-from lifebus_supervisor.extensions.rules.trust import refused_action
+from lifebus_supervisor.extensions.rules.trust import is_tolerated, refused_action
 from lifebus_supervisor.queue.ports import AttemptTools, JobRunner
 from lifebus_supervisor.queue.records import JobStanding
 from lifebus_supervisor.queue.rules.attempts import AttemptEnd
@@ -101,6 +102,8 @@ class WorkerAnswers:
         why = refused_action(trust.mode, trust.declared, intent.action_type)
         if why is not None:
             return intent_result(intent, refused(ActionStatus.FORBIDDEN, "undeclared_capability", why))
+        if is_tolerated(trust.mode, trust.declared, intent.action_type):
+            log_undeclared(trust.module_name, intent.action_type)
         try:
             keyed = with_key(intent, job.scope, job.job_kind)
         except ValueError as fault:

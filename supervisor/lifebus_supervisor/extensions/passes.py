@@ -16,13 +16,13 @@ from lifebus_contract.extensions import (
     EmitResult,
     HandlerError,
     RuntimeEvent,
-    TrustMode,
 )
 from lifebus_supervisor.extensions.extension_set import ExtensionSet, PassHandler
+from lifebus_supervisor.extensions.pass_log import log_result, log_undeclared
 from lifebus_supervisor.extensions.ports import ActionExecutor, ExtensionHost, JobQueue, SessionSettings
 from lifebus_supervisor.extensions.rules.dispatch import Winner, action_result, before_execution, scope_of, winner_after
 from lifebus_supervisor.extensions.rules.results import normalise
-from lifebus_supervisor.extensions.rules.trust import declares_action
+from lifebus_supervisor.extensions.rules.trust import is_tolerated
 from lifebus_supervisor.extensions.toolbox import Toolbox
 from lifebus_transports.messages.extensions.host import HandlerCall
 
@@ -54,6 +54,7 @@ async def run_pass(loaded: ExtensionSet, event: RuntimeEvent, around: Reach) -> 
             result = await _call(loaded, loaded.host, bound, data, around)
             if isinstance(result, ActionRequest):
                 result = await _act(loaded, bound, result, (scope, winner), around)
+            log_result(result)
             winner = winner_after(winner, result)
             results.append(result)
     return results
@@ -63,7 +64,8 @@ async def _call(
     loaded: ExtensionSet, host: ExtensionHost, bound: PassHandler, data: bytes, around: Reach
 ) -> EmitResult | ActionRequest:
     one = bound.handler
-    tools = Toolbox(loaded.mode, loaded.capabilities.get(one.module_name), around.jobs, around.settings)
+    declared = loaded.capabilities.get(one.module_name)
+    tools = Toolbox(one.module_name, loaded.mode, declared, around.jobs, around.settings)
     try:
         call = HandlerCall(one.module_name, bound.number, data, one.timeout_ms)
         returned = await host.call(call, tools.use)
@@ -71,7 +73,6 @@ async def _call(
         tools.is_closed = True
     if returned.fault is not None:
         fault = returned.fault
-        _log.warning("handler_failed", module=one.module_name, type=one.event_type, code=fault.code, detail=fault.text)
         return HandlerError(module_name=one.module_name, event_type=one.event_type, error=fault.text, code=fault.code)
     return normalise(returned.value, one.module_name, one.event_type, tools.queued)
 
@@ -88,8 +89,8 @@ async def _act(
     declared = loaded.capabilities.get(one.module_name)
     outcome = before_execution(request, loaded.mode, declared, winner)
     if outcome is None:
-        if loaded.mode is TrustMode.WARN and not declares_action(declared, request.action_type):
-            _log.warning("action_not_declared", module=one.module_name, action=request.action_type)
+        if is_tolerated(loaded.mode, declared, request.action_type):
+            log_undeclared(one.module_name, request.action_type)
         outcome = await _execute(request, scope, one.module_name, around.executor)
     return action_result(request, one, outcome)
 

@@ -7,9 +7,10 @@ import msgspec
 from lifebus_contract import CapabilityRefused, InvalidRequest
 from lifebus_contract.extensions import ExtensionCapabilities, TrustMode
 from lifebus_contract.jobs import NewJob
+from lifebus_supervisor.extensions.pass_log import log_undeclared
 from lifebus_supervisor.extensions.ports import JobQueue, SessionSettings
 from lifebus_supervisor.extensions.rules.plain_json import as_object
-from lifebus_supervisor.extensions.rules.trust import ENQUEUE, refused_action
+from lifebus_supervisor.extensions.rules.trust import ENQUEUE, is_tolerated, refused_action
 
 
 class Toolbox:
@@ -17,6 +18,7 @@ class Toolbox:
 
     def __init__(
         self,
+        module_name: str,
         mode: TrustMode,
         declared: ExtensionCapabilities | None,
         jobs: JobQueue | None,
@@ -24,7 +26,7 @@ class Toolbox:
     ) -> None:
         self.queued: set[str] = set()
         self.is_closed = False
-        self._mode, self._declared = mode, declared
+        self._module_name, self._mode, self._declared = module_name, mode, declared
         self._jobs, self._settings = jobs, settings
 
     async def use(self, tool: str, arguments: dict[str, Any]) -> Any:
@@ -53,6 +55,8 @@ class Toolbox:
             job = msgspec.convert(arguments, NewJob)
         except msgspec.ValidationError as fault:
             raise InvalidRequest(f"no job: {fault}", code="malformed") from None
+        if is_tolerated(self._mode, self._declared, ENQUEUE):
+            log_undeclared(self._module_name, ENQUEUE)
         answer = await self._jobs.enqueue(job)
         self.queued.add(answer.job.id)
         return msgspec.to_builtins(answer)

@@ -7,6 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
+import structlog
 
 from lifebus_contract.extensions import (
     ActionOutcome,
@@ -180,6 +181,31 @@ async def test_what_its_extension_does_not_declare_is_forbidden_where_trust_is_e
         ended = await end(box, executor, batch(intent(), intent("queue.enqueue", {})), agents=agents)
         assert [one.action_type for one, _, _ in executor.asked] == ["turn.steer.create"]
         assert "queue.enqueue:forbidden" in str(ended.error)
+
+
+async def test_where_trust_warns_what_its_extension_does_not_declare_is_done_and_logged() -> None:
+    async with transcript_box("s1") as box:
+        for mode, count in ((TrustMode.WARN, 1), (TrustMode.DISABLED, 0)):
+            executor = Executor()
+            with structlog.testing.capture_logs() as logs:
+                await end(box, executor, batch(intent(), intent("queue.enqueue", {})), agents=Agents(mode))
+            assert [one.action_type for one, _, _ in executor.asked] == ["turn.steer.create", "queue.enqueue"]
+            found = [(one["module"], one["action"]) for one in logs if one["event"] == "action_not_declared"]
+            assert found == [("its-folder", "queue.enqueue")] * count
+
+
+async def test_a_command_may_answer_with_a_text_as_a_json_string() -> None:
+    executor = Executor()
+    async with transcript_box("s1") as box:
+        answers = WorkerAnswers(box.store, box.clock)
+        answers.executor, answers.agents = executor, Agents()
+        text = f"This is what I want:\n```json\n{json.dumps(batch(intent()))}\n```\nDone."
+        jobs = AnsweringCommands(Recovered(AttemptEnd(result=text)), answers)
+        worker = {"agent": "agent", "jobKind": "review", "turnId": "t1"}
+        ended = await jobs.recover(standing({"argv": ["x"], "cwd": "/", "worker": worker}))
+        assert ended is not None
+        assert ended.error is None
+        assert [one.action_type for one, _, _ in executor.asked] == ["turn.steer.create"]
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,12 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 import lifebus
 from lifebus_contract.extensions import ActionOutcome, ActionRequest, ActionScope, ActionStatus, TrustMode
-from lifebus_supervisor.extensions.passes import Reach
 from lifebus_supervisor.extensions.settings import ExtensionSettings
 from support.broker_process import until
-from support.extensions.queue import MadeUpQueue
 from support.integration.observing import Observer, signal
 from support.paths import EXAMPLES, REPOSITORY
 from support.running import connected, running_bus
@@ -51,17 +51,18 @@ async def test_the_example_queues_a_review_and_asks_for_a_note(tmp_path: Path) -
         await until(lambda: daemon.extensions.current.version != "bootstrap")
         await bus.extensions.trust("turn_review")
         assert (await bus.extensions.reload()).status == "ok"
-        queue, transcript = MadeUpQueue(), Transcript()
-        daemon.extensions.around = Reach(executor=transcript, jobs=queue)
+        transcript = Transcript()
+        # The queue is the broker's own: a job that it does not take is no example.
+        daemon.extensions.around = structs.replace(daemon.extensions.around, executor=transcript)
         event = "app_server.turn.completed"
         turns = [turn(1, "completed"), turn(2, "failed")]
         await Observer(bus).observe(*(signal("t1", event=event, **one) for one in turns))
         await bus.emit(lifebus.make_request("session.started", "codex", session="s1"))
         emitted = await bus.emit(lifebus.make_request("context.compacted", "codex", session="s1"))
-        await until(lambda: bool(queue.queued and transcript.asked))
-    (job,) = queue.queued
-    assert (job.project_id, job.dedupe, job.dedupe_key) == ("session:t1", "single_flight", "review:u2")
-    assert job.payload["turnId"] == "u2"
+        await until(lambda: bool(daemon.queue.standings() and transcript.asked))
+        (job,) = [await bus.jobs.show(one.id) for one in await bus.jobs.list()]
+    assert (job.project_id, job.type, job.dedupe_key) == ("session:t1", "command", "review:u2")
+    assert job.payload == {"argv": ["review-turn", "t1", "u2"], "cwd": "/"}
     ((request, scope, requested_by),) = transcript.asked
     receipt_id = emitted.receipts[0].receipt_id
     assert (request.action_type, request.idempotency_key) == ("transcript.upsert", f"compacted:{receipt_id}")

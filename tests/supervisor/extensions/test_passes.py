@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import anyio
+import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
@@ -240,3 +241,57 @@ async def test_the_capability_for_jobs_gates_the_tool_as_well() -> None:
     assert isinstance(result, HandlerError)
     assert result.code == "undeclared_capability"
     assert queue.queued == []
+
+
+def told(logs: Sequence[Any]) -> list[tuple[Any, ...]]:
+    return [(one["log_level"], one["event"], one["module"], one.get("action"), one.get("code")) for one in logs]
+
+
+async def test_where_trust_warns_a_job_that_is_not_declared_is_queued_and_logged() -> None:
+    script, queue = [Scripted("a", 1, "")], MadeUpQueue()
+    with structlog.testing.capture_logs() as logs:
+        await run_pass(loaded(script, Enqueuer(script), TrustMode.WARN), EVENT, Reach(jobs=queue))
+        assert len(queue.queued) == 1
+        assert told(logs) == [("warning", "action_not_declared", "a", "queue.enqueue", None)]
+        logs.clear()
+        await run_pass(loaded(script, Enqueuer(script), TrustMode.DISABLED), EVENT, Reach(jobs=queue))
+        assert told(logs) == []
+
+
+class Returning(ScriptedHost):
+    """Handlers that return what they were made with."""
+
+    def __init__(self, *values: Any) -> None:
+        super().__init__([Scripted("a", number, "") for number, _ in enumerate(values)])
+        self.values = values
+
+    async def call(self, call: HandlerCall, use_tool: ToolUser) -> HandlerReturn:
+        return HandlerReturn(self.values[call.handler])
+
+
+def asked(action: str) -> dict[str, Any]:
+    return {"kind": "action_request", "actionType": action, "payload": {}}
+
+
+async def test_what_a_handler_got_wrong_and_what_was_not_done_for_it_is_logged() -> None:
+    host = Returning(
+        {"kind": "handler_result", "moduleName": "other"},
+        {"kind": "nonsense"},
+        {"kind": "action_request"},
+        asked("no"),
+        asked("failed"),
+        asked("performed"),
+        asked("performed"),
+        None,
+        "a value",
+    )
+    with structlog.testing.capture_logs() as logs:
+        await run_pass(loaded(host.script, host), EVENT, Reach(executor=ScriptedExecutor()))
+    assert told(logs) == [
+        ("warning", "handler_failed", "a", None, "forged_module_name"),
+        ("warning", "handler_failed", "a", None, "unknown_result_kind"),
+        ("warning", "action_not_performed", "a", "", "malformed_action_request"),
+        ("warning", "action_not_performed", "a", "no", "undeclared_capability"),
+        ("warning", "action_not_performed", "a", "failed", None),
+        ("debug", "action_not_performed", "a", "performed", "action_winner_already_selected"),
+    ]

@@ -215,6 +215,25 @@ async def test_a_client_of_a_socket_may_change_what_it_follows() -> None:
         assert (await next_frame(socket))["payload"]["topics"] == [{"topic": "receipts", "after": 1, "head": 1}]
 
 
+async def test_a_client_of_a_socket_may_begin_with_the_oldest_record_of_what_it_follows_next() -> None:
+    async with running_gateway() as (daemon, address), address.socket() as socket:
+        await next_frame(socket)
+        await daemon.signals.record("o", 1, "codex", [signal("t1"), signal("t1")])
+        for beginning, after in ((',"from":"oldest"', 0), ("", 2), (',"from":"now"', 2)):
+            await socket.send('{"type":"subscribe","topics":["signals/codex/t1"]' + beginning + "}")
+            ready = await next_frame(socket)
+            assert [one["after"] for one in ready["payload"]["topics"]] == [after]
+            if not after:
+                assert [one["payload"]["sequence"] for one in await take(socket, 2)] == [1, 2]
+        await socket.send('{"type":"subscribe","from":"yesterday"}')
+        assert (await next_frame(socket))["type"] == "error"
+        # Where nothing is said, what the address said counts.
+        async with address.socket("?from=oldest&topic=queue/p") as other:
+            await next_frame(other)
+            await other.send('{"type":"subscribe","topics":["signals/codex/t1"]}')
+            assert (await next_frame(other))["payload"]["topics"][0]["after"] == 0
+
+
 async def test_a_batch_holds_a_frame_in_each_line() -> None:
     async with running_gateway() as (daemon, address), connected(daemon) as bus:
         await emit(bus, "s1", 3)

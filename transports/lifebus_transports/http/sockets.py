@@ -136,7 +136,11 @@ class _Connection:
 
     async def _subscribe(self, command: SubscribeCommand, tasks: TaskGroup) -> None:
         query = msgspec.structs.replace(
-            self._query, topic=command.topics, thread_id=command.thread_id, last_event_id=command.last_event_id
+            self._query,
+            topic=command.topics,
+            thread_id=command.thread_id,
+            last_event_id=command.last_event_id,
+            begin=command.begin or self._query.begin,
         )
         stream, first = await self._following.open(opening_of(query, None))
         self._follow(stream, first, tasks)

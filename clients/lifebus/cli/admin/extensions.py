@@ -135,10 +135,13 @@ def new(name: str, /, *, root: Annotated[Path | None, Parameter(name="--in")] = 
     """
     import os  # noqa: PLC0415
 
+    from lifebus_supervisor.extensions.rules.discovery import NOT_IN_REPO  # noqa: PLC0415
     from lifebus_transports.directories import default_config_path  # noqa: PLC0415
 
     if not name.isidentifier():
         raise UsageError(f"`{clean(name[:64])}` is no name: letters, digits and `_`, and no digit at its beginning")
+    if name in NOT_IN_REPO:
+        raise UsageError(f"a folder `{name}` is left out of `extensions.roots`; take another name")
     folder = (root or default_config_path(os.environ).parent / "agents") / name
     try:
         # Closed to others: what others may write to is not loaded.
@@ -149,7 +152,9 @@ def new(name: str, /, *, root: Annotated[Path | None, Parameter(name="--in")] = 
     (folder / "extension.toml").write_text(_MANIFEST.format(name=name))
     (folder / "events.py").write_text(_CODE.format(name=name))
     put(clean(f"{folder}: extension.toml, events.py"))
-    say("run `lifebus extensions reload` to load it")
+    # Which roots the broker has, nobody is asked here.
+    where = "" if root is None else f", where {clean(str(root))} is one of its roots"
+    say(f"run `lifebus extensions reload` to load it{where}")
     return ExitCode.OK
 
 

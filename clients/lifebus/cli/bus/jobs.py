@@ -73,7 +73,7 @@ def cancel(
 
     Args:
         job_id: The id of the job.
-        reason: What the job says of it afterwards.
+        reason: What a job that waits says of it afterwards; one that runs says `cancel_requested`.
         connection: Where the broker is, and the form of the answer.
     """
     return _said(on_bus(connection, lambda bus: bus.jobs.cancel(job_id, reason=reason)), connection)

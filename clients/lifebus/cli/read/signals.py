@@ -15,6 +15,7 @@ from lifebus.cli.exit_codes import ExitCode, UsageError
 from lifebus.cli.read.receipts import parse_start
 from lifebus.cli.terminal import clean, paint, put, put_bytes, say, size_text
 from lifebus.signals import SignalReceived
+from lifebus_contract.jobs import ADAPTER
 
 if TYPE_CHECKING:
     from lifebus._internal.view import Gap
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from lifebus.signals import SignalReceived, Signals
 
 _ROOT: Final = "app_server."
+_NO_TIME: Final = "-"
+"""Stands for the time of an event of the broker's own, of jobs and transcripts: those have none."""
 
 
 @Parameter(name="*")
@@ -30,7 +33,7 @@ class SignalFilter:
     """Which signals."""
 
     adapter: str = "codex"
-    "Whose app-servers; the default is codex."
+    "Whose app-servers; the default is codex. The events of jobs and transcripts are those of lifebus."
     thread: str | None = None
     'Only this thread; "" is what concerns the whole process.'
     event: str | None = None
@@ -70,9 +73,10 @@ def signals(
     # Each thread counts by itself: a number alone names no place in all of them.
     if which.thread is None and start not in {None, "start"}:
         raise UsageError("--from: a place in one thread needs --thread")
-    keep = None if since is None or since == "start" else _later_than(parse_moment(since))
-
     adapter = parse_adapter(which.adapter)
+    keep = None if since is None or since == "start" else _later_than(parse_moment(since))
+    if keep is not None and adapter == ADAPTER:
+        raise UsageError(f"--since: the events of {ADAPTER} have no time; use --from or --last")
 
     async def show(bus: "Bus") -> None:
         following = bus.signals(
@@ -80,7 +84,7 @@ def signals(
             which.thread,
             since=None if last is not None else start,
             last=last,
-            event=_pattern(which.event),
+            event=_pattern(adapter, which.event),
             where=keep,
             until_head=not follow,
         )
@@ -90,9 +94,9 @@ def signals(
     return ExitCode.OK
 
 
-def _pattern(event: str | None) -> str | None:
-    """Return the pattern of whole names: the part that all of them share may be left out."""
-    return event if event is None or event.startswith((_ROOT, "*")) else _ROOT + event
+def _pattern(adapter: str, event: str | None) -> str | None:
+    """Return the pattern of whole names: the part that all of an app-server share may be left out."""
+    return event if event is None or adapter == ADAPTER or event.startswith((_ROOT, "*")) else _ROOT + event
 
 
 def _later_than(moment: datetime) -> "Callable[[SignalReceived], bool]":
@@ -186,7 +190,7 @@ def whole_line(signal: SignalReceived) -> str:
     if "paramsBytes" in envelope:
         extras["params_left_out"] = envelope["paramsBytes"]
     head = (
-        str(envelope.get("receivedAt")),
+        str(envelope.get("receivedAt", _NO_TIME)),
         f"{signal.adapter_id}/{signal.thread or '-'}",
         str(signal.sequence),
         signal.event_type,

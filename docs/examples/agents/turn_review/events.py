@@ -11,8 +11,8 @@ async def review_failure(event: Event[Signal], tools: Tools) -> object:
         return None
     tools.log.info("a turn failed", thread=thread, turn=turn["id"])
     return await tools.enqueue_job(
-        "agent_instruction",
-        {"agent": "reviewer", "jobKind": "turn_review", "threadId": thread, "turnId": turn["id"]},
+        "command",
+        {"argv": ["review-turn", thread, turn["id"]], "cwd": "/"},
         project_id=f"session:{thread}",
         dedupe="single_flight",
         dedupe_key=f"review:{turn['id']}",

@@ -17,7 +17,8 @@ PRECEDENCE: Final = {origin: rank for rank, origin in enumerate(OriginType)}
 """The rank of each kind of root; the lowest is the strongest."""
 
 _MARKS: Final = frozenset({TOML_NAME, JSON_NAME, ENTRYPOINT})
-_NOT_IN_REPO: Final = frozenset({"lib", "runtime"})
+NOT_IN_REPO: Final = frozenset({"lib", "runtime"})
+"""Names of folders that are no extensions in roots of the kind `repo_local`."""
 
 
 class Root(Struct, frozen=True):
@@ -88,7 +89,7 @@ def _in_root(root: Root, listing: EntriesOf) -> Iterable[Candidate]:
     for entry in entries:
         if not entry.is_folder or entry.name.startswith("."):
             continue
-        if root.origin is OriginType.REPO_LOCAL and entry.name in _NOT_IN_REPO:
+        if root.origin is OriginType.REPO_LOCAL and entry.name in NOT_IN_REPO:
             continue
         path = f"{root.path.rstrip('/')}/{entry.name}"
         if (candidate := _candidate(root, path, listing(path) or ())) is not None:

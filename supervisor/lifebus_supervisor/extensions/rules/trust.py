@@ -54,6 +54,11 @@ def refused_action(mode: TrustMode, declared: ExtensionCapabilities | None, acti
     return f"its manifest does not declare the action `{action}`"
 
 
+def is_tolerated(mode: TrustMode, declared: ExtensionCapabilities | None, action: str) -> bool:
+    """Whether an action is done although no manifest declares it, which has to be logged."""
+    return mode is TrustMode.WARN and not declares_action(declared, action)
+
+
 def declares_action(declared: ExtensionCapabilities | None, action: str) -> bool:
     """Whether a manifest declares an action, by its name or by ``*``."""
     return declared is not None and bool({action, _EVERYTHING} & set(declared.actions))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Annotated, Final, Literal
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from lifebus_transports.messages.reads import WireReceipt
 from lifebus_transports.messages.signals import WireSignal
@@ -149,11 +149,15 @@ class EventFrame(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class SubscribeCommand(Struct, frozen=True, kw_only=True, rename="camel", tag="subscribe", tag_field="type"):
-    """Follow something else from now on, or from where a last event id says."""
+    """Follow something else: from where a last event id says, else from now on or the oldest record (`from`).
+
+    Without a `from`, that of the address counts, as its filters of receipts do.
+    """
 
     thread_id: str | None = None
     topics: tuple[str, ...] = ()
     last_event_id: str | None = None
+    begin: Literal["now", "oldest"] | None = field(default=None, name="from")
 
 
 class UnsubscribeCommand(Struct, frozen=True, kw_only=True, rename="camel", tag="unsubscribe", tag_field="type"):
