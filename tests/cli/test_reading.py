@@ -27,7 +27,8 @@ def test_sessions_lists_every_session_with_its_last_receipt(bus: Shell) -> None:
     assert (found["s1"]["receipts"], found["s1"]["ended"], found["s1"]["sequence"]) == (3, True, 3)
     assert found["s2"]["last_status"] == "failed"
     text = bus.call("sessions").out
-    assert text.splitlines()[0].split()[:2] == ["adapter", "session"]
+    assert text.splitlines()[0].split()[:2] == ["session", "harness"]
+    assert {line.split()[-1] for line in text.splitlines()[1:]} == {"codex/s1", "codex/s2"}
     assert "│" not in text
     assert "─" not in text
 

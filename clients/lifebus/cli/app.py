@@ -33,7 +33,7 @@ COMMANDS: Final = {
     "tail": (_READ, "read.receipts:tail", "Follow receipts as they come, or read old ones."),
     "signals": (_READ, "read.signals:signals", "Follow what app-servers say, or read what is kept of it."),
     "transcript": (_READ, "read.transcript:app", "Show and export what was said in sessions."),
-    "sessions": (_READ, "read.status:sessions", "List the sessions in the ledger."),
+    "sessions": (_READ, "read.sessions:sessions", "List the sessions: which project, and what happened in them."),
     "receipts": (_READ, "read.receipts:app", "Read, export and verify the ledger."),
     "extensions": (
         _ADMIN,

@@ -50,7 +50,7 @@ class ReceiptFilter:
     """Which receipts."""
 
     session: str | None = None
-    "Only this session: ADAPTER/SESSION."
+    "Only this session: its short name, e.g. api#3, or ADAPTER/SESSION."
     adapter: str | None = None
     "Only this adapter."
     event: str | None = None
@@ -125,7 +125,7 @@ def parse_session(text: str) -> tuple[str, str]:
     # The first slash divides: adapter ids have none, session ids may.
     adapter, _, session = text.partition("/")
     if not adapter or not session:
-        raise UsageError(f"--session: `{text[:64]}` is not ADAPTER/SESSION, e.g. codex/0000000b-b50b")
+        raise UsageError(f"`{text[:64]}` is not ADAPTER/SESSION, e.g. codex/0000000b-b50b")
     return parse_adapter(adapter), session
 
 

@@ -11,14 +11,19 @@ from typing import Final, Literal, TypeVar
 import msgspec
 
 from lifebus._internal.view import Gap, Position
+from lifebus.cli.session_names import SessionNames
 from lifebus.cli.terminal import clean, paint, put, put_bytes, status_color
 from lifebus_contract import SUPPORT_STRENGTH, LifecycleEvent, Receipt, encode_json
+from lifebus_contract.ids import RECEIPT
 
 T = TypeVar("T")
 
 COLUMNS: Final = (("session", 15), ("seq", 4), ("event", 25), ("status", 9), ("note", 23))
 """The columns of a short line with their widths: 80 with one space between."""
 
+_CROCKFORD: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_ULID_TIME: Final = 10
+_SESSION: Final = 15
 _SESSION_TAIL: Final = 6
 _PRESSURE: Final = ("context_used_tokens", "context_used_pct", "context_pressure")
 
@@ -29,11 +34,16 @@ _CORRECTIONS: Final = {
 }
 
 
-def session_label(receipt: Receipt) -> str:
-    """Return adapter and the end of the session id, which differs where their beginnings do not."""
+def session_label(receipt: Receipt, names: SessionNames | None = None) -> str:
+    """Return the session's short name, else adapter and the end of its id, which differs where beginnings do not."""
     session = receipt.harness_session_id
     if session is None:
         return receipt.adapter_id[:15]
+    name = None if names is None else names.get((receipt.adapter_id, session))
+    if name is not None:
+        # The number distinguishes it, so the folder is what is cut.
+        folder, _, number = name.rpartition("#")
+        return name if len(name) <= _SESSION else f"{folder[: _SESSION - len(number) - 2]}…#{number}"
     tail = session if len(session) <= _SESSION_TAIL else "…" + session[-_SESSION_TAIL:]
     return f"{receipt.adapter_id[: 14 - len(tail)]} {tail}"
 
@@ -84,13 +94,13 @@ def note_of(receipt: Receipt) -> str:
     return fact_of(receipt)
 
 
-def short_line(receipt: Receipt) -> tuple[str, ...]:
+def short_line(receipt: Receipt, names: SessionNames | None = None) -> tuple[str, ...]:
     """Return the cells of `COLUMNS`."""
     sequence = "-" if receipt.sequence is None else str(receipt.sequence)
-    return session_label(receipt), sequence, receipt.event.value, receipt.status.value, note_of(receipt)
+    return session_label(receipt, names), sequence, receipt.event.value, receipt.status.value, note_of(receipt)
 
 
-def whole_line(receipt: Receipt) -> str:
+def whole_line(receipt: Receipt, name: str | None = None) -> str:
     """Return a line that a pipe can cut: time, session, sequence, event, status, then named extras."""
     extras = {
         "client": receipt.client_id,
@@ -100,6 +110,7 @@ def whole_line(receipt: Receipt) -> str:
         "correction": f'"{correction}"' if (correction := correction_of(receipt)) else "",
         "fact": f'"{fact}"' if " " in (fact := fact_of(receipt)) else fact,
         "receipt": receipt.receipt_id,
+        "name": name or "",
     }
     sequence = "-" if receipt.sequence is None else str(receipt.sequence)
     session = f"{receipt.adapter_id}/{receipt.harness_session_id or '-'}"
@@ -113,6 +124,19 @@ def gap_text(gap: Gap) -> str:
     if gap.until is None:
         return f"gap: the ledger has another history now ({what} after {gap.after}: {gap.reason})"
     return f"gap: {what} {gap.after + 1} to {gap.until} are gone ({gap.reason})"
+
+
+def milliseconds_of(receipt: Receipt) -> int:
+    """Return when a receipt was made, in milliseconds since 1970: its id says them, and its time only the second."""
+    digits = receipt.receipt_id.removeprefix(RECEIPT)[:_ULID_TIME]
+    if len(digits) == _ULID_TIME and all(digit in _CROCKFORD for digit in digits):
+        at_ms = 0
+        for digit in digits:
+            at_ms = at_ms * 32 + _CROCKFORD.index(digit)
+        # Ids of one source ascend also where the clock steps back: then they say another second.
+        if at_ms // 1_000 == receipt.at_epoch_s:
+            return at_ms
+    return receipt.at_epoch_s * 1_000
 
 
 def time_of(receipt: Receipt) -> str:
@@ -130,14 +154,21 @@ _WIDTHS: Final = tuple(width for _, width in COLUMNS)
 
 
 class ReceiptPrinter:
-    """Prints receipts and gaps to stdout; `count` says how many receipts there were."""
+    """Prints receipts and gaps to stdout; `count` says how many receipts there were.
 
-    def __init__(self, *, json: bool) -> None:
+    `names` has what sessions are called, as far as that is known.
+    """
+
+    def __init__(self, *, json: bool, names: SessionNames | None = None) -> None:
         self.count = 0
+        self._names = names or SessionNames()
         self.form: Form = "json" if json else "columns" if sys.stdout.isatty() else "lines"
 
     def show(self, item: Receipt | Gap, cursor: Position | None = None) -> None:
-        """Print one item.  In JSON it is `{"cursor":…,"receipt":…}`, or `{"cursor":…,"gap":…}`, on one line."""
+        """Print one item.
+
+        In JSON it is `{"cursor":…,"at_ms":…,"session":…,"receipt":…}`, or `{"cursor":…,"gap":…}`, on one line.
+        """
         if isinstance(item, Receipt):
             self.count += 1
         if self.form == "json":
@@ -145,7 +176,7 @@ class ReceiptPrinter:
         elif isinstance(item, Gap):
             put(paint(gap_text(item), "yellow"))
         elif self.form == "lines":
-            put(clean(whole_line(item)))
+            put(clean(whole_line(item, self._name_of(item))))
         else:
             self._columns(item)
 
@@ -154,14 +185,20 @@ class ReceiptPrinter:
         kind, body = ("gap", msgspec.json.encode(item)) if isinstance(item, Gap) else ("receipt", encode_json(item))
         # Joined from bytes: decoding and encoding again would not give the canonical bytes.
         head = b'{"cursor":"%s",' % str(cursor).encode() if cursor is not None else b"{"
+        if isinstance(item, Receipt):
+            head += b'"at_ms":%d,"session":%s,' % (milliseconds_of(item), msgspec.json.encode(self._name_of(item)))
         put_bytes(head + b'"%s":%s}' % (kind.encode(), body))
         sys.stdout.flush()
+
+    def _name_of(self, receipt: Receipt) -> str | None:
+        session = receipt.harness_session_id
+        return None if session is None else self._names.get((receipt.adapter_id, session))
 
     def _columns(self, receipt: Receipt) -> None:
         if self.count == 1:
             titles = (title.ljust(width) for title, width in COLUMNS)
             put(paint(" ".join(titles).rstrip(), "bold"))
-        session, sequence, event, status, note = (clean(cell) for cell in short_line(receipt))
+        session, sequence, event, status, note = (clean(cell) for cell in short_line(receipt, self._names))
         color = status_color(receipt.status.value)
         room = max(8, shutil.get_terminal_size().columns - sum(_WIDTHS[:4]) - 4)
         # Cut with a sign: a note that ends in the middle of a word would look whole.

@@ -112,13 +112,16 @@ def _whole(value: Any) -> Any:
 
 
 def time_text(at_ms: int | None) -> str:
-    """Return a time, in milliseconds since the epoch, as everything here says times: in UTC; `-` without one."""
+    """Return a time, in milliseconds since the epoch: local on a terminal, in UTC elsewhere; `-` without one."""
     from datetime import UTC, datetime  # noqa: PLC0415  not every command says a time
 
     if at_ms is None:
         return "-"
     try:
-        return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        at = datetime.fromtimestamp(at_ms / 1000, UTC)
+        # People read their own clock; what a pipe cuts out is compared, here and on other machines.
+        is_read = sys.stdout.isatty()
+        return at.astimezone().strftime("%Y-%m-%d %H:%M:%S") if is_read else at.strftime("%Y-%m-%dT%H:%M:%SZ")
     except (ValueError, OverflowError, OSError):  # beyond the year 9999
         return f"{at_ms} ms"
 

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import App, Parameter
 
-from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_choice, parse_session
+from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_choice
 from lifebus.cli.connection import on_bus
 from lifebus.cli.documents import DocumentPath, read_document
 from lifebus.cli.errors import refusal_lines
 from lifebus.cli.exit_codes import ExitCode
+from lifebus.cli.session_names import resolve_session
 from lifebus.cli.terminal import clean, put, put_bytes, put_table, put_whole_json, say
 from lifebus_contract import LifebusError
 
@@ -66,13 +67,13 @@ def save(
 
     Args:
         file: The checkpoint in JSON; without one, or with `-`, it is read from stdin.
-        session: The session that its receipt belongs to: ADAPTER/SESSION; in a phase of a flow that of its run.
+        session: The session that its receipt belongs to, e.g. api#3; in a phase of a flow that of its run.
         project: Whose checkpoint it is.
         connection: Where the broker is, and the form of the answer.
     """
     body = read_document(file)
     with project.opened() as checkpoints:
-        info, is_new = checkpoints.save(body, session=_session(session))
+        info, is_new = checkpoints.save(body, session=_session(session, connection))
     fault = _record(info, project, connection)
     if connection.json:
         put_whole_json(
@@ -174,9 +175,9 @@ def _record(info: "CheckpointInfo", project: ProjectOptions, connection: Connect
     return faults.get(info.checkpoint_id)
 
 
-def _session(text: str | None) -> tuple[str, str] | None:
+def _session(text: str | None, connection: ConnectionOptions) -> tuple[str, str] | None:
     if text is not None:
-        return parse_session(text)
+        return resolve_session(text, connection)
     from lifebus.checkpoints.receipts import session_of_step  # noqa: PLC0415
 
     return session_of_step(os.environ)

@@ -18,6 +18,7 @@ from lifebus.cli.arguments import (
 from lifebus.cli.connection import on_bus, present_settings
 from lifebus.cli.documents import read_document
 from lifebus.cli.exit_codes import ExitCode, UsageError
+from lifebus.cli.session_names import resolve_session
 from lifebus.cli.terminal import clean, paint, put, put_json, put_table, say
 from lifebus_contract import (
     LifecycleEvent,
@@ -57,7 +58,7 @@ class NegotiationOptions:
     """What a negotiation is about beside the adapter."""
 
     session: str | None = None
-    "As this session is now, what it lost meanwhile included: ADAPTER/SESSION."
+    "As this session is now, what it lost meanwhile included: api#3 or ADAPTER/SESSION."
     payload: Path | None = None
     "Whether and where this payload would land: a document in JSON, judged by the manifests a broker would load."
     event: str | None = None
@@ -100,7 +101,7 @@ def negotiate(
     if about.event is not None and about.payload is None:
         raise UsageError("--event: it is about --payload")
     landings = [] if about.payload is None else _landings(adapter, about.payload, about.event)
-    session = None if about.session is None else _session_of(adapter, about.session)
+    session = None if about.session is None else _session_of(adapter, about.session, connection)
     found = _ask(connection, adapter, requests, session)
     lands = about.payload is None or any(one.status in _GOOD for one in landings)
     if connection.json:
@@ -177,8 +178,9 @@ def parse_requirements(
     return [parse_capability(level, text, accept_partial=accept_partial) for level, texts in levels for text in texts]
 
 
-def _session_of(adapter: str, text: str) -> str:
-    named, session = parse_session(text)
+def _session_of(adapter: str, text: str, connection: ConnectionOptions) -> str:
+    # Without a broker the manifests are read that it would load: only a short name needs one.
+    named, session = resolve_session(text, connection) if "#" in text else parse_session(text)
     # The adapter is named twice on purpose: a session id alone may exist under several adapters.
     if named != adapter:
         raise UsageError(f"--session: `{clean(text)[:64]}` is no session of {clean(adapter)}")

@@ -1,11 +1,11 @@
 """`lifebus receipts` and `lifebus tail`: read, export, verify and follow the ledger."""
 
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from datetime import datetime
 from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 from cyclopts import App, Parameter
 
@@ -13,6 +13,7 @@ from lifebus.cli.arguments import ANY_RECEIPT, DEFAULT_CONNECTION, ConnectionOpt
 from lifebus.cli.connection import on_bus, present_settings
 from lifebus.cli.errors import say_lines
 from lifebus.cli.exit_codes import ExitCode, UsageError
+from lifebus.cli.session_names import SessionNames, resolve_filter
 from lifebus.cli.terminal import put, put_bytes, say
 from lifebus_contract import LifebusError, Receipt, TransportError
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from lifebus.client import Bus
     from lifebus.subscription import Since
     from lifebus_transports.messages.reads import Backfill, WireReceipt
+
+T = TypeVar("T")
 
 app = App(name="receipts")
 _WINDOW: Final = 1_024
@@ -49,9 +52,10 @@ def list_receipts(
     from lifebus._internal.view import Position  # noqa: PLC0415
     from lifebus.cli.printing import ReceiptPrinter  # noqa: PLC0415
 
-    query = _query(filters, since)
-    epoch, stored = on_bus(connection, lambda bus: _newest(bus, query, last, filters.payload))
-    printer = ReceiptPrinter(json=connection.json)
+    query = _query(resolve_filter(filters, connection), since)
+    names = SessionNames()
+    epoch, stored = on_bus(connection, lambda bus: _named(bus, names, _newest(bus, query, last, filters.payload)))
+    printer = ReceiptPrinter(json=connection.json, names=names)
     for one in stored:
         printer.show(decode_recorded(one.receipt), Position(epoch, one.position))
     if not stored:
@@ -95,7 +99,7 @@ def export(
         filters: Which receipts.
         connection: Where the broker is, and the form of the answer.
     """
-    query = _query(filters, since)
+    query = _query(resolve_filter(filters, DEFAULT_CONNECTION if rescue else connection), since)
     if rescue:
         return _rescue(query, filters.payload)
     written = _Written()
@@ -292,6 +296,7 @@ def tail(
     start = parse_start(from_) if from_ is not None else moment
     if start is None and not follow:
         start = "start"
+    filters = resolve_filter(filters, connection)
     keep = predicate(filters, moment)
     on_bus(
         connection,
@@ -344,8 +349,17 @@ async def _print_all(
 ) -> None:
     from lifebus.cli.printing import ReceiptPrinter, print_each  # noqa: PLC0415
 
-    printer = ReceiptPrinter(json=json)
+    names = SessionNames()
+    await names.learn(bus)
+    printer = ReceiptPrinter(json=json, names=names)
     receipts = bus.receipts(session=filters.session_pair, since=start, where=keep, until_head=not follow)
     if follow and printer.form == "columns":
         say("following; Ctrl-C ends", color="dim")
-    await print_each(receipts, lambda item: printer.show(item, receipts.cursor))
+    await print_each(names.known(bus, receipts), lambda item: printer.show(item, receipts.cursor))
+
+
+async def _named(bus: "Bus", names: SessionNames, work: Awaitable[T]) -> T:
+    """Return what the work returns, once the names of all sessions are known."""
+    done = await work
+    await names.learn(bus)
+    return done

@@ -1,20 +1,28 @@
-"""`lifebus status`, `lifebus sessions` and `lifebus tick`: how the broker, its sessions and the harnesses are."""
+"""`lifebus status` and `lifebus tick`: how the broker, its sessions and the harnesses are."""
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 from cyclopts import Parameter
 
 from lifebus.cli.admin.harness_checks import check_hooks, duration_text, harness_text
-from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_adapter, parse_session
+from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_adapter
 from lifebus.cli.connection import on_bus
 from lifebus.cli.exit_codes import ExitCode, UsageError
-from lifebus.cli.terminal import clean, paint, put, put_json, put_table, say, size_text
+from lifebus.cli.session_names import name_of, resolve_session
+from lifebus.cli.terminal import clean, paint, put, put_json, say, size_text, time_text
+from lifebus_contract import LifebusError
 
 if TYPE_CHECKING:
-    from lifebus_transports.messages.state import BackupStatus, RetentionStatus, ScrubStatus
+    from collections.abc import Sequence
 
+    from lifebus.client import Bus
+    from lifebus_contract.views import SessionHead
+    from lifebus_transports.messages.state import BackupStatus, RetentionStatus, ScrubStatus
+    from lifebus_transports.messages.status import BrokerStatus
+
+_SESSIONS: Final = 8
+"""Most open sessions that are named."""
 
 _CAPABILITIES: Final = {
     "durable": "sequences",
@@ -31,14 +39,15 @@ def status(*, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
     Args:
         connection: Where the broker is, and the form of the answer.
     """
-    found = on_bus(connection, lambda bus: bus.status())
+    found, open_now = on_bus(connection, _read)
     ledger = found.ledger
     healthy = ledger.writable
     hooks = list(check_hooks())
     from lifebus_supervisor.version import VERSION  # noqa: PLC0415
 
     if connection.json:
-        put_json({**msgspec.to_builtins(found), "installed_version": VERSION, "hooks": hooks})
+        further = {"installed_version": VERSION, "hooks": hooks, "open_sessions": open_now}
+        put_json({**msgspec.to_builtins(found), **further})
         return ExitCode.OK if healthy else ExitCode.NEGATIVE
     state = paint("running", "green") if healthy else paint("running, but the ledger takes no writes", "red")
     facts = {
@@ -63,9 +72,26 @@ def status(*, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
         put(f"{paint(name.ljust(9), 'dim')} {fact}")
     for harness in found.harnesses:
         put(f"{paint(clean(harness.adapter_id).ljust(9), 'bold')} {clean(harness_text(harness))}")
+    if open_now:
+        put(f"{paint('sessions'.ljust(9), 'dim')} {clean(_sessions_text(open_now))}")
     for one in hooks:
         put(f"{paint('hooks'.ljust(9), 'dim')} {paint(clean(one.evidence), '' if one.state == 'ok' else 'yellow')}")
     return ExitCode.OK if healthy else ExitCode.NEGATIVE
+
+
+async def _read(bus: "Bus") -> "tuple[BrokerStatus, list[SessionHead]]":
+    """Return how the broker is, and the sessions that have not ended, as far as they can be read."""
+    found = await bus.status()
+    try:
+        return found, [head for head in await bus.sessions() if not head.ended]
+    except LifebusError:  # what is wrong with the ledger stands in the status
+        return found, []
+
+
+def _sessions_text(heads: "Sequence[SessionHead]") -> str:
+    """Return the newest of the open sessions by name."""
+    shown = ", ".join(f"{name_of(head)} ({head.adapter_id})" for head in heads[-_SESSIONS:])
+    return f"{shown} and {len(heads) - _SESSIONS} more" if len(heads) > _SESSIONS else shown
 
 
 def _upgrade_text(installed: str) -> str:
@@ -113,56 +139,8 @@ def _backup_text(backup: "BackupStatus") -> str:
     return clean(f"{made}, every {backup.every_h} h into {backup.folder}, {backup.keep} kept{failed}")
 
 
-def sessions(
-    session: str | None = None,
-    /,
-    *,
-    adapter: str | None = None,
-    open_only: bool = False,
-    connection: ConnectionOptions = DEFAULT_CONNECTION,
-) -> ExitCode:
-    """List the sessions in the ledger, the newest last.
-
-    Args:
-        session: Only this one: ADAPTER/SESSION; exit code 1 when there is none.
-        adapter: Only this adapter's.
-        open_only: Only those that have not ended.
-        connection: Where the broker is, and the form of the answer.
-    """
-    pair = parse_session(session) if session is not None else None
-    adapter = parse_adapter(adapter) if adapter is not None else None
-    found = [
-        one
-        for one in on_bus(connection, lambda bus: bus.sessions(pair))
-        if (adapter is None or one.adapter_id == adapter) and not (open_only and one.ended)
-    ]
-    if connection.json:
-        put_json(found)
-    elif found:
-        titles = ("adapter", "session", "receipts", "last event", "status", "last at", "state")
-        put_table(
-            titles,
-            [
-                (
-                    one.adapter_id,
-                    one.harness_session_id,
-                    str(one.receipts),
-                    one.last_event.value,
-                    one.last_status.value,
-                    _moment(one.last_at_epoch_s),
-                    "ended" if one.ended else f"open, {len(one.open_frames)} frames",
-                )
-                for one in found
-            ],
-            color_of={"failed": "red", "degraded": "yellow", "ended": "dim"},
-        )
-    else:
-        say("no sessions")
-    return ExitCode.OK if found or pair is None else ExitCode.NEGATIVE
-
-
 def _moment(epoch_s: int) -> str:
-    return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return time_text(epoch_s * 1_000)
 
 
 def tick(
@@ -177,12 +155,16 @@ def tick(
 
     Args:
         adapter: Only this adapter.
-        session: Only this session of the adapter, by the harness's own session id.
+        session: Only this session: its short name, e.g. api#3, or with --adapter the harness's own session id.
         connection: Where the broker is, and the form of the answer.
     """
     adapter = parse_adapter(adapter) if adapter else None  # a variable may be set and empty
     if session is not None and adapter is None:
-        raise UsageError("--session needs --adapter: a session is named together with its adapter")
+        adapter, session = resolve_session(session, connection)
+    elif session is not None and "#" in session:
+        named, session = resolve_session(session, connection)
+        if named != adapter:
+            raise UsageError(f"--session: `{session[:64]}` is a session of {named}, not of {adapter}")
     result = on_bus(connection, lambda bus: bus.tick(adapter, session))
     from lifebus.cli.printing import ReceiptPrinter  # noqa: PLC0415
 

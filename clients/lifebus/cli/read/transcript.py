@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from cyclopts import App, Parameter
@@ -10,7 +9,8 @@ from cyclopts import App, Parameter
 from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions
 from lifebus.cli.connection import on_bus
 from lifebus.cli.exit_codes import ExitCode
-from lifebus.cli.terminal import clean, paint, put, put_json, put_table, say, size_text
+from lifebus.cli.session_names import resolve_session
+from lifebus.cli.terminal import clean, paint, put, put_json, put_table, say, size_text, time_text
 
 if TYPE_CHECKING:
     from lifebus.client import Bus
@@ -20,7 +20,7 @@ app = App(name="transcript")
 
 Format = Literal["text", "json", "markdown"]
 
-_Session = Annotated[str, Parameter(help="The id of the session.")]
+_Session = Annotated[str, Parameter(help="The session: its short name, e.g. api#3, or its id.")]
 _COLORS: Final = {"user": "cyan", "assistant": "green", "system": "yellow"}
 
 
@@ -57,10 +57,11 @@ def show(
     """Show the transcript of a session.
 
     Args:
-        session_id: The id of the session.
+        session_id: The session: its short name, e.g. api#3, or its id.
         last: Show this many entries only, the newest ones.
         connection: Where the broker is, and the form of the answer.
     """
+    session_id = _resolved(session_id, connection)
     entries = on_bus(connection, lambda bus: bus.transcripts.entries(session_id))
     shown = entries if last is None else entries[max(0, len(entries) - last) :]
     if connection.json:
@@ -86,10 +87,11 @@ def export(
     """Write the whole transcript of a session to stdout, as it is: nothing is shortened or made harmless.
 
     Args:
-        session_id: The id of the session.
+        session_id: The session: its short name, e.g. api#3, or its id.
         format: `markdown`, `text`, or `json`: how it stands and its entries, as one document.
         connection: Where the broker is; `--json` is the same as `--format json`.
     """
+    session_id = _resolved(session_id, connection)
 
     async def read(bus: "Bus") -> "tuple[TranscriptInfo, list[TranscriptEntry]]":
         # The entries last: what they are at the end is what is written.
@@ -105,9 +107,14 @@ def export(
     return ExitCode.OK
 
 
+def _resolved(session: str, connection: ConnectionOptions) -> str:
+    """Return the id of a session; of one without receipts only the id itself is known."""
+    return resolve_session(session, connection)[1] if "#" in session else session
+
+
 def _row(info: "TranscriptInfo") -> tuple[str, ...]:
-    changed = "" if info.updated_at is None else _time(info.updated_at)
-    marks = ("deleted " + _time(info.deleted_at) if info.deleted_at else "", "system" if info.system_owned else "")
+    changed = "" if info.updated_at is None else time_text(info.updated_at)
+    marks = ("deleted " + time_text(info.deleted_at) if info.deleted_at else "", "system" if info.system_owned else "")
     return (
         clean(info.session_id),
         str(info.entries),
@@ -120,7 +127,7 @@ def _row(info: "TranscriptInfo") -> tuple[str, ...]:
 
 def _head(entry: "TranscriptEntry") -> str:
     state = "" if entry.status.value == "complete" else f" ({entry.status.value})"
-    at = "" if entry.started_at is None else f"  {_time(entry.started_at)}"
+    at = "" if entry.started_at is None else f"  {time_text(entry.started_at)}"
     return clean(f"{entry.role.value} [{entry.type}]{state}{at}")
 
 
@@ -153,7 +160,3 @@ def _fence(content: str) -> str:
         run = run + 1 if character == "`" else 0
         longest = max(longest, run)
     return "`" * max(3, longest + 1)
-
-
-def _time(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1_000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

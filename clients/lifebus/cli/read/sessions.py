@@ -1,0 +1,145 @@
+"""`lifebus sessions`: which sessions there are, which project they are in, and what happened in them."""
+
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_adapter, parse_moment, parse_session
+from lifebus.cli.connection import on_bus
+from lifebus.cli.exit_codes import ExitCode
+from lifebus.cli.session_names import choose_session, name_of
+from lifebus.cli.terminal import clean, paint, put, put_json, put_table, say, time_text
+
+if TYPE_CHECKING:
+    from lifebus_contract.views import SessionHead
+
+_NARROW: Final = 100
+"""Columns of a terminal from which on a table has room for whole ids."""
+
+_COLORS: Final = {"ended": "dim"}
+
+
+def sessions(
+    session: str | None = None,
+    /,
+    *,
+    adapter: str | None = None,
+    open_only: bool = False,
+    since: str | None = None,
+    until: str | None = None,
+    connection: ConnectionOptions = DEFAULT_CONNECTION,
+) -> ExitCode:
+    """List the sessions in the ledger, the newest last; show one of them.
+
+    Args:
+        session: Only this one: its short name, e.g. api#3, or ADAPTER/SESSION; exit code 1 when there is none.
+        adapter: Only this adapter's.
+        open_only: Only those that have not ended.
+        since: Only those of which there is a receipt since a time: 10m ago, or 2026-11-21T20:00:00Z.
+        until: Only those that began before a time.
+        connection: Where the broker is, and the form of the answer.
+    """
+    pair = parse_session(session) if session is not None and "/" in session else None
+    heads = on_bus(connection, lambda bus: bus.sessions(pair))
+    if session is not None and pair is None:
+        pair = choose_session(session, heads)
+    wanted = parse_adapter(adapter) if adapter is not None else None
+    earliest = int(parse_moment(since).timestamp()) if since is not None else None
+    latest = int(parse_moment(until, flag="--until").timestamp()) if until is not None else None
+    found = [
+        one
+        for one in heads
+        if (pair is None or (one.adapter_id, one.harness_session_id) == pair)
+        and (wanted is None or one.adapter_id == wanted)
+        and not (open_only and one.ended)
+        and (earliest is None or one.last_at_epoch_s >= earliest)
+        and (latest is None or one.started_at_epoch_s <= latest)
+    ]
+    if connection.json:
+        put_json([_document(one) for one in found])
+    elif pair is not None and found:
+        for line in _lines(found[0]):
+            put(line)
+    elif found:
+        _show_table(found)
+    else:
+        say("no sessions")
+    return ExitCode.OK if found or pair is None else ExitCode.NEGATIVE
+
+
+def pressure_text(head: "SessionHead") -> str:
+    """Return how full the context was when it was measured last; empty where nobody measured it."""
+    share = f"{head.used_pct} %" if head.used_pct is not None else ""
+    if not share and head.used_tokens is not None:
+        share = f"{head.used_tokens} tokens"
+    return " ".join(part for part in (share, head.pressure.value if head.pressure else "") if part)
+
+
+def state_text(head: "SessionHead") -> str:
+    """Return whether a session is over, and what is open in it."""
+    return "ended" if head.ended else f"open, {len(head.open_frames)} frames" if head.open_frames else "open"
+
+
+def _document(head: "SessionHead") -> dict[str, Any]:
+    """Return a head as `--json` shows it: as it is, with its times in milliseconds as well."""
+    import msgspec  # noqa: PLC0415
+
+    times = {"started_at_ms": head.started_at_epoch_s * 1_000, "last_at_ms": head.last_at_epoch_s * 1_000}
+    return {**msgspec.to_builtins(head), **times}
+
+
+def _show_table(heads: "Sequence[SessionHead]") -> None:
+    titles = ["session", "harness", "turns", "agents", "compacted", "failed", "pressure", "last at", "state"]
+    rows = [_row(one) for one in heads]
+    folders = [_folder(one) for one in heads]
+    # The name says the folder; only where a session works somewhere else now, that stands beside it.
+    if any(folders):
+        titles.insert(1, "now in")
+        rows = [(row[0], folder, *row[1:]) for row, folder in zip(rows, folders, strict=True)]
+    # A terminal that is not wide has the names, which all commands take; a program gets the whole ids.
+    if not sys.stdout.isatty() or shutil.get_terminal_size().columns >= _NARROW:
+        titles.append("id")
+        rows = [(*row, f"{one.adapter_id}/{one.harness_session_id}") for row, one in zip(rows, heads, strict=True)]
+    put_table(titles, rows, color_of=_COLORS)
+
+
+def _row(head: "SessionHead") -> tuple[str, ...]:
+    counts = (head.turns, head.subagents, head.compactions, head.failures)
+    return (
+        name_of(head),
+        head.adapter_id,
+        *("-" if count is None else str(count) for count in counts),
+        pressure_text(head) or "-",
+        time_text(head.last_at_epoch_s * 1_000),
+        state_text(head),
+    )
+
+
+def _folder(head: "SessionHead") -> str:
+    """Return the folder in which a session works now, where its name does not say so."""
+    folder = (head.cwd or "").rstrip("/").rpartition("/")[2]
+    return "" if head.name is not None and head.name.rpartition("#")[0] == folder else folder
+
+
+def _lines(head: "SessionHead") -> Iterator[str]:
+    """Yield what is known of one session, a fact a line."""
+    facts = {
+        "session": name_of(head),
+        "id": f"{head.adapter_id}/{head.harness_session_id}",
+        "directory": head.cwd,
+        "branch": head.git_branch,
+        "title": head.title,
+        "state": state_text(head),
+        "began": time_text(head.started_at_epoch_s * 1_000),
+        "last": f"{time_text(head.last_at_epoch_s * 1_000)}, {head.last_event.value}, {head.last_status.value}",
+        "turns": head.turns,
+        "agents": head.subagents,
+        "compacted": head.compactions,
+        "failed": head.failures,
+        "pressure": pressure_text(head) or None,
+        "receipts": head.receipts,
+    }
+    for name, fact in facts.items():
+        if fact is not None:
+            yield f"{paint(name.ljust(9), 'dim')} {clean(fact)}"
