@@ -42,6 +42,7 @@ _PRELOADED = (
     "lifebus_supervisor.daemon.command_clients",
     "lifebus_supervisor.daemon.lifecycle",
     "lifebus_supervisor.daemon.logging",
+    "lifebus_transports.http.server",
     "support.broker_process",
 )
 
