@@ -55,6 +55,14 @@ class CutClient(ABC):
         self._socket.settimeout(PATIENCE_S)
         return frames
 
+    def fileno(self) -> int:
+        """The descriptor that becomes readable when something came."""
+        return self._socket.fileno()
+
+    def close(self) -> None:
+        """End the connection."""
+        self.cut()
+
     def cut(self, *, reset: bool = False) -> None:
         """End the connection without a word; with `reset` as a machine that forgot it."""
         if reset:

@@ -113,3 +113,14 @@ async def emit(bus: lifebus.Bus, session: str, count: int = 1) -> None:
     """Record receipts of a session."""
     for _ in range(count):
         await bus.emit(lifebus.make_request("session.started", "codex", session=session))
+
+
+async def emit_at_a_rate(runtime_dir: Path, count: int, rate: int) -> None:
+    """Record so many receipts, so many a second, or fewer on a machine that is slower."""
+    batch = rate // 50
+    async with lifebus.connect("test", runtime_dir=runtime_dir, timeout=PATIENCE_S) as bus:
+        due = anyio.current_time()
+        for _ in range(count // batch):
+            await bus.emit([lifebus.make_request("session.started", "codex", session=f"s{n}") for n in range(batch)])
+            due += batch / rate
+            await anyio.sleep_until(due)

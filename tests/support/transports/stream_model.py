@@ -191,7 +191,6 @@ class Told:
                 assert was == lost["after"] or not self._exact
             return
         assert was is not None
-        assert start >= floor, "what is gone cannot follow"
         assert was <= start
         assert was == start or not self._exact
-        assert not any(map(self._wants, line.records[was:start])), "a silent hole"
+        assert not any(map(self._wants, line.records[was : max(start, floor)])), "a silent hole"
