@@ -91,7 +91,7 @@ $(LOWEST)/.developing: pyproject.toml | $(LOWEST)/bin/python
 	@touch $@
 
 $(BENCH)/.installed: pyproject.toml | $(BENCH)/bin/python
-	@$(BENCH)/$(PIP) --editable .
+	@$(BENCH)/$(PIP) --editable '.[http]'
 	@$(call group,$(BENCH),bench)
 	@touch $@
 

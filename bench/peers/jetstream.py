@@ -6,8 +6,8 @@ with our own reply inbox costs the client less than one future a message, so thi
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import nats
@@ -58,6 +58,13 @@ class JetStream:
     def one_by_one(self, items: Sequence[Item]) -> list[float]:
         """Publish and await the acknowledgement, message by message."""
         return asyncio.run(self._one_by_one(items))
+
+    @asynccontextmanager
+    async def sender(self) -> AsyncIterator[Callable[[Item], Awaitable[object]]]:
+        """Provide what publishes one message and awaits its acknowledgement, on one connection."""
+        async with await nats.connect(self._url) as connection:
+            stream = connection.jetstream()
+            yield lambda item: stream.publish(f"r.{item.session}", item.body, headers={"Nats-Msg-Id": item.key})
 
     async def _create_stream(self) -> str:
         async with await nats.connect(self._url) as connection:

@@ -90,11 +90,12 @@ class Follower:
     def follow(self) -> None:
         """Follow until the last record of both topics came."""
         while self._ends < 2 and not self._stop.is_set():
-            if self.address is None:
+            address = self.address
+            if address is None:
                 self._stop.wait(0.005)
                 continue
             with contextlib.suppress(OSError):  # the broker was killed
-                self._follow_once(self.address)
+                self._follow_once(address)
 
     def stop(self) -> None:
         self._stop.set()

@@ -100,6 +100,41 @@ async def test_a_client_is_told_what_was_pruned_while_it_was_away() -> None:
             assert positions([await next_frame(socket)]) == [5]
 
 
+async def test_what_goes_while_a_stream_is_open_and_before_it_was_sent_is_a_gap(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    released, real = anyio.Event(), pages.Pages.read
+
+    async def held(self: Any, topic: Any, after: int) -> Any:
+        await released.wait()
+        return await real(self, topic, after)
+
+    monkeypatch.setattr(pages.Pages, "read", held)
+    async with running_gateway() as (daemon, address), connected(daemon) as bus:
+        async with address.socket("?topic=signals/codex/t1&topic=receipts") as socket, address.events() as events:
+            for first in (await next_frame(socket), await anext(events)):
+                assert (first["type"], first["payload"]["resume"]) == ("ready", "none")
+            await emit(bus, "s1", 5)
+            await bus.ledger.prune(4)
+            await daemon.signals.record("o", 1, "codex", [signal(), signal()])
+            await daemon.signals.forget("codex", "t1")
+            released.set()
+            pruned = {"topic": "receipts", "after": 0, "through": 4, "reason": "pruned"}
+            deleted = {"topic": "signals/codex/t1", "after": 0, "through": 2, "reason": "deleted"}
+            frames = [await next_frame(socket)]
+            while frames[-1]["type"] != "receipt":
+                frames.append(await next_frame(socket))
+            assert [one["payload"] for one in frames if one["type"] == "gap"] == [deleted, pruned]
+            assert positions(frames) == [5]
+            assert (await anext(events))["payload"] == pruned
+            assert positions([await anext(events)]) == [5]
+        # The id of a gap leads on behind it.
+        last = next(one["id"] for one in frames if one["type"] == "gap" and one["payload"] == pruned)
+        async with address.socket(f"?topic=signals/codex/t1&topic=receipts&lastEventId={last}") as socket:
+            assert (await next_frame(socket))["payload"]["resume"] == "complete"
+            assert positions([await next_frame(socket)]) == [5]
+
+
 async def test_a_client_of_another_history_is_told_that_its_number_says_nothing_here() -> None:
     async with running_gateway() as (daemon, address), connected(daemon) as bus:
         await emit(bus, "s1", 2)
