@@ -6,7 +6,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from lifebus._internal.log import FACTS
 from lifebus.cli.arguments import ConnectionOptions
@@ -28,7 +28,8 @@ class _CommandLog(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         import structlog  # noqa: PLC0415  most commands never log anything
 
-        event, facts = getattr(record, FACTS, (record.getMessage(), {}))
+        nothing: dict[str, Any] = {}
+        event, facts = getattr(record, FACTS, (record.getMessage(), nothing))
         structlog.get_logger(record.name).log(record.levelno, event, exc_info=record.exc_info, **facts)
 
 

@@ -4,12 +4,12 @@ import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
 from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_adapter, parse_choice, parse_seconds
+from lifebus.cli.bus.programs import name_of_program, require_program
 from lifebus.cli.connection import CLIENT_ID, on_bus, present_settings
 from lifebus.cli.contract.negotiate import Capabilities, parse_requirements
 from lifebus.cli.documents import read_document
@@ -48,7 +48,7 @@ class CommandOptions:
     """How the command is run, and how long it may take."""
 
     client_id: str | None = None
-    "The client id; the default is the program's name."
+    "The client id. Default: the program's name, or the file and place of the script that an interpreter runs."
     protocol: str = "oneshot"
     "oneshot: a fresh child each time; jsonl or msgpack: children that stay."
     deadline: str = "2s"
@@ -79,7 +79,7 @@ class CommandOptions:
 
     def name_for(self, command: tuple[str, ...]) -> str:
         """Return the client id under which a command is recorded."""
-        return self.client_id or Path(command[0]).name
+        return self.client_id or name_of_program(command)
 
 
 DEFAULT_COMMAND: Final = CommandOptions()
@@ -163,6 +163,7 @@ def serve(
     requirements = tuple(parse_requirements(options.require, options.prefer, ()))
     adapters = tuple(map(parse_adapter, options.adapter))
     spec, kind, seconds = spec_of(command, run), run.kind, run.seconds
+    require_program(command)
 
     async def work(bus: "Bus") -> ExitCode:
         import anyio  # noqa: PLC0415
