@@ -14,8 +14,10 @@ from lifebus_supervisor.configuration.settings import PrivacySettings
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_supervisor.hook_intake.calls import HookCalls
 from lifebus_transports.messages.reads import Backfill
+from lifebus_transports.messages.signals import ObservedFact
 from support.integration.following import until
-from support.running import connected, running_bus, short_directory
+from support.integration.observing import Observer
+from support.running import connected, running_bus, short_directory, until_answered
 
 NUMBERS = count(1)
 
@@ -98,6 +100,27 @@ async def test_names_are_those_of_the_log_over_restarts_and_in_what_a_boot_shows
             "m": ("web#1", "web"),
             "b": ("api#3", "api"),
         }
+
+
+async def test_an_app_server_says_where_its_thread_works_and_what_it_is_called() -> None:
+    opened: dict[str, Any] = {
+        "type": "ThreadOpened",
+        "session": "t1",
+        "how": "started",
+        "method": "thread/started",
+        "cwd": "/srv/work/shop",
+        "git_branch": "fix/it",
+        "title": "My chat",
+    }
+    async with running_bus() as daemon:
+        async with connected(daemon) as bus:
+            await Observer(bus, "o1").observe(ObservedFact(fact=opened))
+            await daemon.supervisor.tick()
+            (head,) = await until_answered(bus.sessions, lambda heads: heads and heads[0].name)
+        (begun,) = [one for one in await recorded(daemon) if one["event"] == "session.started"]
+    facts = begun["telemetry_summary"]
+    assert (facts["cwd"], facts["git_branch"], facts["title"]) == ("shop", "fix/it", "My chat")
+    assert (head.name, head.git_branch, head.title) == ("shop#1", "fix/it", "My chat")
 
 
 async def test_a_ledger_that_keeps_no_state_has_heads_without_names() -> None:

@@ -19,7 +19,7 @@ from lifebus_adapters.app_server import (
 from lifebus_adapters.shared.telemetry import Compacted, TurnEnded, TurnStarted
 from lifebus_broker.state.degradation import Cause
 from lifebus_broker.state.session_state import OpenFrame
-from lifebus_broker.state.telemetry_keys import PROCESS
+from lifebus_broker.state.telemetry_keys import CWD, GIT_BRANCH, PROCESS, TITLE
 from lifebus_broker.state.telemetry_keys import SOURCE as FROM
 from lifebus_contract import LifecycleEvent
 from lifebus_supervisor.supervision.monitor.deferred import SOURCE, DeferredFact
@@ -106,6 +106,8 @@ def _opened(monitor: SessionMonitor, fact: ThreadOpened, mark: str, *, moved: bo
     facts: dict[str, Any] = {FROM: f"{SOURCE}:{fact.method}", "thread": fact.how}
     if fact.model is not None:
         facts["model"] = fact.model[:128]
+    said = {CWD: fact.cwd, GIT_BRANCH: fact.git_branch, TITLE: fact.title}
+    facts |= {name: value for name, value in said.items() if value is not None}
     if monitor.process.harness is not None:
         facts[PROCESS] = process_text(
             monitor.process.harness

@@ -68,6 +68,26 @@ def test_a_forked_thread_that_another_client_made_is_reported_as_forked() -> Non
     assert fact.how == "forked"
 
 
+def test_a_thread_is_reported_with_its_directory_branch_and_name_and_never_with_what_was_said() -> None:
+    record = {"cwd": "/srv/shop", "gitInfo": {"branch": "fix/it", "sha": "0a"}, "name": "My chat", "preview": "secret"}
+    (fact,) = facts(read_messages(started(**record)))
+    about = {"cwd": "/srv/shop", "git_branch": "fix/it", "title": "My chat"}
+    assert fact == msgspec.structs.replace(OPENED, **about)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"cwd": None, "gitInfo": None, "name": None},
+        {"cwd": 5, "gitInfo": [], "name": ["x"]},
+        {"cwd": "/x" * 600, "gitInfo": {"branch": "x" * 300}, "name": "a\nb"},
+        {"cwd": "/a\nb", "gitInfo": {"branch": None}, "name": ""},
+    ],
+)
+def test_of_a_record_of_another_form_nothing_is_reported(record: dict[str, Any]) -> None:
+    assert facts(read_messages(started(**record))) == [OPENED]
+
+
 @pytest.mark.parametrize("how", ["completed", "interrupted", "failed"])
 def test_a_turn_ends_as_the_server_says(how: str) -> None:
     assert after_begin(turn("turn/completed", status=how)) == [ended(how)]

@@ -3,23 +3,33 @@
 Turns, compactions and token counts are the facts of telemetry.  No fact carries a word of the conversation.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
 from lifebus_adapters.shared.telemetry import Compacted, TurnEnded, TurnStarted, Usage
 from lifebus_contract.fields import MAX_INTEGER, Count, Detail, FactKey, FactValue, Identifier
 
+MAX_FACT: Final = 1024
+"""Most characters of a text in a receipt's facts."""
+
 _Id = Annotated[int, Meta(ge=-MAX_INTEGER, le=MAX_INTEGER)] | Identifier
 
 
 class ThreadOpened(Struct, frozen=True, kw_only=True, tag=True):
-    """A thread can take turns: it was ``started``, ``resumed`` from the disk, or ``forked`` off another one."""
+    """A thread can take turns: it was ``started``, ``resumed`` from the disk, or ``forked`` off another one.
+
+    `cwd`, `git_branch` and `title` are what its own record says of it; the title is what somebody called it, never its
+    `preview`, which is a prompt.
+    """
 
     session: Identifier
     how: Literal["started", "resumed", "forked"]
     method: Identifier
     model: Identifier | None = None
+    cwd: Annotated[str, Meta(min_length=1, max_length=MAX_FACT)] | None = None
+    git_branch: Identifier | None = None
+    title: Identifier | None = None
 
 
 class ThreadClosed(Struct, frozen=True, kw_only=True, tag=True):

@@ -34,7 +34,17 @@ def opened(thread: Thread, how: str, method: str) -> list[AppServerFact]:
         return []
     thread.live = True
     how = "forked" if how == "started" and thread.forked else how
-    return [ThreadOpened(session=thread.id, how=how, method=method, model=thread.model)]  # type: ignore[arg-type]  # one of three
+    return [
+        ThreadOpened(
+            session=thread.id,
+            how=how,  # type: ignore[arg-type]  # one of three
+            method=method,
+            model=thread.model,
+            cwd=thread.cwd,
+            git_branch=thread.git_branch,
+            title=thread.title,
+        )
+    ]
 
 
 def _started(thread: Thread, _turn: str | None, _params: bytes) -> list[AppServerFact]:

@@ -11,6 +11,7 @@ from msgspec import Raw, Struct
 
 from lifebus_adapters.app_server.context import decoded, identifier
 from lifebus_adapters.app_server.errors import ErrorInfo
+from lifebus_adapters.app_server.facts import MAX_FACT
 from lifebus_adapters.app_server.messages import ABSENT
 
 MAX_THREADS: Final = 4_096
@@ -32,6 +33,8 @@ class Thread(Struct):
     id: str
     title: str | None = None
     project_id: str | None = None
+    cwd: str | None = None
+    git_branch: str | None = None
     model: str | None = None
     known: bool = False
     system: bool = False
@@ -52,7 +55,13 @@ class Thread(Struct):
         self.last_error = None
 
 
+class _GitInfo(Struct):
+    branch: Any = None
+
+
 class _Record(Struct, rename="camel"):
+    cwd: Any = None
+    git_info: Raw = ABSENT
     id: Any = None
     name: Any = None
     project_id: Any = None
@@ -93,6 +102,9 @@ class Threads:
         thread = self.find(name)
         thread.known = True
         thread.title, thread.project_id = identifier(parsed.name), identifier(parsed.project_id)
+        thread.cwd = _directory(parsed.cwd) or thread.cwd
+        git = decoded(parsed.git_info, _GitInfo)
+        thread.git_branch = (identifier(git.branch) if git is not None else None) or thread.git_branch
         thread.model = identifier(parsed.model) or thread.model
         thread.forked = thread.forked or parsed.forked_from_id is not None
         # Once system, always system: later records may leave out what shows it.
@@ -114,6 +126,11 @@ class Threads:
     def live(self) -> list[Thread]:
         """Return the user's threads that can take turns."""
         return [thread for thread in self._threads.values() if thread.live and not thread.system]
+
+
+def _directory(value: Any) -> str | None:
+    """Return a directory that a receipt can hold."""
+    return value if isinstance(value, str) and 0 < len(value) <= MAX_FACT and value.isprintable() else None
 
 
 def _is_of_system(parsed: _Record) -> bool:
