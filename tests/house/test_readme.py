@@ -80,7 +80,7 @@ def test_the_table_of_real_harnesses_is_that_of_the_recorded_results() -> None:
 def test_every_setting_is_documented_with_its_variable_and_default() -> None:
     text = (REPOSITORY / "docs/configuration.md").read_text()
     rows = dict(re.findall(r"^\| `([\w.]+)` \| `(LIFEBUS_\w+)` \|", text, re.MULTILINE))
-    defaults = dict(re.findall(r"^\| `(\w+\.\w+)` \| `\w+` \| `(\w+)` \|", text, re.MULTILINE))
+    defaults = dict(re.findall(r"^\| `(\w+\.\w+)` \| `\w+` \| `([\w-]+)` \|", text, re.MULTILINE))
     _, origins = load({}, {"HOME": "/nowhere"})
 
     assert rows == {key: variable_of(key) for key in KEYS if key not in LISTS}

@@ -62,7 +62,7 @@ class ObservationReader:
         self._recording = recording
         self._queue = queue
         self._stream = AppServerStream()
-        self.steering = None if proxy is None else Steering(self._stream, ProxyWay(proxy))
+        self.steering = None if proxy is None else Steering(self._stream, ProxyWay(proxy), queue.add)
         self._changed = asyncio.Event()
         # Whether the stream has what came just before, in each direction: an observer that takes over has not.
         self._continues = dict.fromkeys(DIRECTIONS, recording.is_first)
@@ -133,6 +133,8 @@ class ObservationReader:
             self._queue.add(ObservedLoss(messages=None, bytes=lost))
         evidence = _evidence(ending.code)
         counts: dict[str, FactValue] = msgspec.to_builtins(self._stream.counters)
+        if self.steering is not None:
+            self.steering.own.close()
         self._enqueue(self._stream.close(evidence, counts))
         exited = ending.code if ending.code is not None and ending.code >= 0 else None
         killed_by = -ending.code if ending.code is not None and ending.code < 0 else None

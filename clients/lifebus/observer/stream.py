@@ -45,6 +45,14 @@ class AppServerStream:
         """Whether a thread can take turns here, as far as was seen."""
         return self._reader.has_thread(name)
 
+    def cwd_of(self, name: str) -> str | None:
+        """Return the directory in which a thread works, None where that was not seen."""
+        return self._reader.cwd_of(name)
+
+    def adopt(self, name: str) -> None:
+        """Take it that a thread is the broker's own."""
+        self._reader.adopt(name)
+
     def feed(self, direction: Direction, data: bytes, received_at_ms: int) -> list[Observed]:
         """Return what these bytes complete; they came at a time, in milliseconds since 1970.  Never raises."""
         return [one for _, observed in self.lines(direction, data, received_at_ms) for one in observed]

@@ -1,4 +1,7 @@
-"""The server's answers to requests that the client has not made: taken out of what the client gets, whole lines."""
+"""The server's answers to requests that the client has not made: taken out of what the client gets, whole lines.
+
+A thread that such an answer opens is none of the client's: what the server says of it is taken out as well.
+"""
 
 TYPE_CHECKING = False  # `typing` costs more than all the rest
 if TYPE_CHECKING:
@@ -16,23 +19,27 @@ MAX_HELD_BYTES = 1_048_576
 MAX_AWAITED = 64
 """Requests of ours that may be unanswered at once; an app-server never answers some."""
 
+MAX_THREADS = 1_024
+"""Threads of ours that are kept from the client; what is said of more of them reaches it."""
+
 _OURS = b'"lifebus:'
 
 
 class AnswerFilter:
     """Takes the answers to our requests out of a stream of lines.
 
-    Nothing is read while no answer is awaited.  One thread awaits, another one filters.
+    Nothing is read while no answer is awaited and no thread of ours is open.  One thread awaits, another one filters.
     """
 
     def __init__(self) -> None:
         self._awaited: set[str] = set()
         self._held = bytearray()
+        self._threads: list[bytes] = []
 
     @property
     def is_idle(self) -> bool:
         """Whether all bytes may pass as they are."""
-        return not self._awaited and not self._held
+        return not self._awaited and not self._held and not self._threads
 
     def expect(self, request_id: str) -> bool:
         """Await the answer to a request that is about to be sent; return False where too many are awaited."""
@@ -64,7 +71,7 @@ class AnswerFilter:
                 if not self._takes(self._held):
                     passed += self._held
                 self._held.clear()
-        if len(self._held) > MAX_HELD_BYTES or not self._awaited:
+        if len(self._held) > MAX_HELD_BYTES or not (self._awaited or self._threads):
             passed += self.flush()
         return bytes(passed)
 
@@ -75,7 +82,7 @@ class AnswerFilter:
         return held
 
     def _takes(self, line: bytearray) -> bool:
-        if _OURS not in line:
+        if _OURS not in line and not any(name in line for name in self._threads):
             return False
         import json  # noqa: PLC0415  an editor waits for this program to start, and most never get here
 
@@ -83,14 +90,28 @@ class AnswerFilter:
             message: dict[str, object] | object = json.loads(line)
         except (ValueError, RecursionError):
             return False
-        # A message with a method is a request or a notification of the server, whatever its id is.
-        if not isinstance(message, dict) or "method" in message:
+        if not isinstance(message, dict):
             return False
-        found: object = cast("dict[str, object]", message).get("id")
+        said = cast("dict[str, object]", message)
+        # A message with a method is a request or a notification of the server, whatever its id is.
+        if "method" in said:
+            return self._is_of_ours(_object(said.get("params")))
+        found = said.get("id")
         if not isinstance(found, str) or found not in self._awaited:
             return False
         self._awaited.discard(found)
+        opened = _object(_object(said.get("result")).get("thread")).get("id")
+        if isinstance(opened, str) and opened and len(self._threads) < MAX_THREADS:
+            self._threads.append(opened.encode("utf-8", "replace"))
         return True
+
+    def _is_of_ours(self, params: "dict[str, object]") -> bool:
+        named = params.get("threadId") or params.get("conversationId") or _object(params.get("thread")).get("id")
+        return isinstance(named, str) and named.encode("utf-8", "replace") in self._threads
+
+
+def _object(value: object) -> "dict[str, object]":
+    return cast("dict[str, object]", value) if isinstance(value, dict) else {}
 
 
 def _lines(data: bytes) -> list[bytes]:

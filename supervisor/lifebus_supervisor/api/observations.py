@@ -29,6 +29,7 @@ from lifebus_supervisor.api.table import Handlers
 from lifebus_supervisor.app_server.steering import AppServerSteering
 from lifebus_transports.messages.common import Nothing
 from lifebus_transports.messages.signals import (
+    Observation,
     Observe,
     ObserveAnswer,
     ObservedExit,
@@ -36,6 +37,7 @@ from lifebus_transports.messages.signals import (
     ObservedLoss,
     ObservedProcess,
     ObservedSignal,
+    ObservedTurn,
     SignalBackfill,
     SignalPage,
     ThreadHead,
@@ -82,11 +84,27 @@ class ObservedSessions(Protocol):
         """Return whether signals of a session are passed on: it is not deleted, and no worker of the broker's."""
         ...
 
+    def is_workers(self, session_id: str) -> bool:
+        """Return whether a session belongs to a worker of the broker: it has no receipts either."""
+        ...
+
     async def delete(self, session_id: str) -> None:
         """Drop everything of a session and remember for good that it was deleted.
 
         Raises:
             LifebusError: not now.
+        """
+        ...
+
+
+class WorkerTurnIntake(Protocol):
+    """Makes known how turns of workers ended (fulfilled by `worker_turns.turn_answers.TurnAnswers`)."""
+
+    async def take(self, seen: ObservedTurn) -> None:
+        """Take what an observer reports; return once an end is durable.
+
+        Raises:
+            LifebusError: it was not recorded, and has to come again.
         """
         ...
 
@@ -98,9 +116,16 @@ class ObservationVerbs:
     never came, `replayed` those that came again, `lines_dropped` the lines that observers could not use.
     """
 
-    def __init__(self, log: SignalLog, intake: LifecycleIntake, registry: Registry, sessions: ObservedSessions) -> None:
+    def __init__(
+        self,
+        log: SignalLog,
+        intake: LifecycleIntake,
+        registry: Registry,
+        sessions: ObservedSessions,
+        turns: WorkerTurnIntake,
+    ) -> None:
         self.missing = self.replayed = self.lines_dropped = self.withheld = 0
-        self._sessions = sessions
+        self._sessions, self._worker_turns = sessions, turns
         self._log = log
         self._intake = intake
         self._registry = registry
@@ -174,8 +199,15 @@ class ObservationVerbs:
             epoch=self._log.epoch, threads=tuple(ThreadHead(tip.thread, tip.head, tip.floor) for tip in tips)
         )
 
-    async def _record(self, body: Observe, new: Sequence[tuple[int, ObservedSignal | LifecycleObservation]]) -> None:
-        lifecycle = [(number, one) for number, one in new if not isinstance(one, ObservedSignal)]
+    async def _record(self, body: Observe, new: Sequence[tuple[int, Observation]]) -> None:
+        for _, one in new:
+            if isinstance(one, ObservedTurn):
+                await self._worker_turns.take(one)
+        lifecycle = [
+            (number, one)
+            for number, one in new
+            if not isinstance(one, ObservedSignal | ObservedTurn) and not self._is_workers(one)
+        ]
         # The intake knows numbers that it has recorded.  The log only knows the last one of a batch, so it comes last:
         # a crash in between repeats the batch, and neither records anything twice.
         if lifecycle:
@@ -186,6 +218,11 @@ class ObservationVerbs:
         await self._log.record(body.origin, new[-1][0], body.adapter_id, signals)
         # Behind the record: a batch that comes again must not count twice.
         self.lines_dropped += sum(_dropped(one) for _, one in new if isinstance(one, ObservedExit))
+
+    def _is_workers(self, one: LifecycleObservation) -> bool:
+        # Its first observer says nothing of a worker's thread; the next one does not know whose it is.
+        session = one.fact.get("session") if isinstance(one, ObservedFact) else None
+        return isinstance(session, str) and self._sessions.is_workers(session)
 
     async def _forget(self, body: Observe) -> None:
         """Drop the signals of deleted threads, also where the batch is known: who answered it last may not have."""

@@ -19,11 +19,13 @@ from lifebus_supervisor.actions.ports import ControlOutcome, ControlState, Pendi
 from lifebus_transports.messages.steering import MAX_WAIT_MS, AwaitOrder, OrderReport, SteeringOrder, SteeringState
 
 _LEASE_S: Final = MAX_WAIT_MS / 1000 + 5
-_LOOK_S: Final = 2.0
+LOOK_S: Final = 2.0
 """How long an observer may take to say what it knows."""
 
 _DECIDE_S: Final = 10.0
-_TURN_S: Final = 20.0
+TURN_S: Final = 20.0
+"""How long a request to an app-server may take."""
+
 _GRACE_S: Final = 1.0
 """How much longer than its order an observer is waited for."""
 
@@ -87,8 +89,8 @@ class AppServerSteering:
         found: list[PendingApproval] = []
 
         async def look(origin: str) -> None:
-            order = self._order("approval", _LOOK_S, approval_id=approval_id)
-            report = await self._ask(origin, order)
+            order = self.order("approval", LOOK_S, approval_id=approval_id)
+            report = await self.ask(origin, order)
             if report is not None and report.state is SteeringState.PENDING:
                 _remember(self._asked_by, approval_id, origin)
                 found.append(
@@ -98,7 +100,7 @@ class AppServerSteering:
                 _remember(self._settled, approval_id, None)
 
         async with anyio.create_task_group() as tasks:
-            for origin in self._reachable():
+            for origin in self.reachable():
                 tasks.start_soon(look, origin)
         return found[0] if found else None
 
@@ -113,7 +115,7 @@ class AppServerSteering:
         origin = self._asked_by.get(approval.approval_id)
         if origin is None:
             return ControlOutcome(ControlState.UNREACHABLE, "no observer knows this approval")
-        order = self._order(
+        order = self.order(
             "decide",
             _DECIDE_S,
             by=by,
@@ -121,7 +123,7 @@ class AppServerSteering:
             decision=decision.value,
             for_session=scope is DecisionScope.SESSION,
         )
-        return _outcome(await self._ask(origin, order))
+        return outcome_of(await self.ask(origin, order))
 
     async def steer(  # noqa: PLR0917  whom, what, under which name
         self,
@@ -148,39 +150,44 @@ class AppServerSteering:
         """
         if asked is None or not await self.is_here(asked, RETURN_S):
             return None
-        report = await self._ask(asked, self._order("steered", _LOOK_S, action_id=action_id))
+        report = await self.ask(asked, self.order("steered", LOOK_S, action_id=action_id))
         # One that has not fetched the question has not said that nothing was sent.
-        if report is None or report.message == _NOT_FETCHED or report.state is SteeringState.FORGOTTEN:
+        if report is None or report.message == NOT_FETCHED or report.state is SteeringState.FORGOTTEN:
             return None
-        return _outcome(report)
+        return outcome_of(report)
 
     async def is_here(self, origin: str, seconds: float) -> bool:
         """Return whether an observer takes orders, as soon as it does, and after so many seconds at the latest."""
+        return bool(await self.any_here(lambda name: name == origin, seconds))
+
+    async def any_here(self, wanted: Callable[[str], bool], seconds: float) -> list[str]:
+        """Return the observers of a kind that take orders, as soon as there is one, the newest first."""
         with anyio.move_on_after(seconds):
-            while origin not in self._reachable():
+            while not any(map(wanted, self.reachable())):
                 await self._came.wait()
-        return origin in self._reachable()
+        return [name for name in self.reachable() if wanted(name)]
 
     async def _tell(
         self, kind: str, thread: str, before: Callable[[str], Awaitable[None]] | None = None, **details: str
     ) -> ControlOutcome:
         """Ask one observer after the other, until one has the thread and its server takes it."""
         found = ControlOutcome(ControlState.UNREACHABLE, "no app-server behind a proxy has this thread")
-        for origin in self._reachable():
+        for origin in self.reachable():
             if before is not None:
                 await before(origin)
-            outcome = _outcome(await self._ask(origin, self._order(kind, _TURN_S, thread=thread, **details)))
+            outcome = outcome_of(await self.ask(origin, self.order(kind, TURN_S, thread=thread, **details)))
             if outcome.state is ControlState.REFUSED:
                 found = outcome  # another server may have the turn
             elif outcome.state is not ControlState.UNREACHABLE:
                 return outcome
         return found
 
-    def _order(self, kind: str, seconds: float, **details: Any) -> SteeringOrder:
+    def order(self, kind: str, seconds: float, **details: Any) -> SteeringOrder:
+        """Return a new order that may take so many seconds."""
         fields = {"number": next(self._numbers), "kind": kind, "timeout_ms": int(seconds * 1000), **details}
         return msgspec.convert(fields, SteeringOrder)
 
-    async def _ask(self, origin: str, order: SteeringOrder) -> OrderReport | None:
+    async def ask(self, origin: str, order: SteeringOrder) -> OrderReport | None:
         """Return an observer's report, None where none came.
 
         Raises:
@@ -188,7 +195,7 @@ class AppServerSteering:
         """
         observer = self._observers.get(origin)
         if observer is None:  # it went while another one was asked
-            return _not_fetched(origin, order)
+            return not_fetched(origin, order)
         if len(observer.orders) >= _MAX_ORDERS:
             raise BrokerBusy("too many orders wait for this app-server's observer", code="busy")
         future: asyncio.Future[OrderReport] = asyncio.get_running_loop().create_future()
@@ -200,14 +207,14 @@ class AppServerSteering:
         try:
             with anyio.move_on_after(order.timeout_ms / 1000 + _GRACE_S):
                 return await future
-            return _not_fetched(origin, order) if order in observer.orders else None
+            return not_fetched(origin, order) if order in observer.orders else None
         finally:
             del observer.reports[order.number]
             # Not fetched in time, or given up: it must not be done later.
             if order in observer.orders:
                 observer.orders.remove(order)
 
-    def _reachable(self) -> list[str]:
+    def reachable(self) -> list[str]:
         """Return the observers that take orders, the newest first."""
         self._sweep()
         return list(reversed(self._observers))
@@ -231,7 +238,8 @@ _STATES: Final = {
 }
 
 
-_NOT_FETCHED: Final = "the observer did not fetch the order"
+NOT_FETCHED: Final = "the observer did not fetch the order"
+"""The message of a report that stands for an order which nobody took."""
 
 _Value = TypeVar("_Value")
 
@@ -242,17 +250,19 @@ def _remember(known: OrderedDict[str, _Value], approval_id: str, value: _Value) 
         known.popitem(last=False)
 
 
-def _not_fetched(origin: str, order: SteeringOrder) -> OrderReport:
+def not_fetched(origin: str, order: SteeringOrder) -> OrderReport:
+    """Return the report of an order that its observer has not fetched."""
     return OrderReport(
         client_id="lifebus",
         origin=origin,
         number=order.number,
         state=SteeringState.UNREACHABLE,
-        message=_NOT_FETCHED,
+        message=NOT_FETCHED,
     )
 
 
-def _outcome(report: OrderReport | None) -> ControlOutcome:
+def outcome_of(report: OrderReport | None) -> ControlOutcome:
+    """Return what became of an order, by its report; None is that of one which never reported."""
     if report is None:
         return ControlOutcome(ControlState.UNKNOWN, "the observer did not say what became of it")
     return ControlOutcome(_STATES.get(report.state, ControlState.UNKNOWN), report.message)

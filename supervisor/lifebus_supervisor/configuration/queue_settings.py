@@ -1,6 +1,6 @@
 """The settings of the queue.  Pure."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
@@ -24,5 +24,7 @@ class QueueSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Milliseconds after which a background job that waits has its turn before younger interactive ones."""
     interactive_burst: Annotated[int, Meta(ge=1, le=1_000)] = 3
     """Interactive jobs of a project in a row that may go before such a background job."""
+    worker_sandbox: Literal["read-only", "workspace-write", "danger-full-access"] = "read-only"
+    """What commands may change that a worker's turn runs, in the app-server's words."""
     keep: Annotated[int, Meta(ge=10, le=10_000)] = 200
     """Jobs of each project that are over and still kept: failed ones first, then canceled, then completed."""

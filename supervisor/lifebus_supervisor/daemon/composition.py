@@ -67,6 +67,8 @@ from lifebus_supervisor.synthesis.extension_sink import ExtensionSink
 from lifebus_supervisor.synthesis.synthesizer import Synthesizer
 from lifebus_supervisor.transcripts.composing import TranscriptParts, compose_transcripts
 from lifebus_supervisor.transcripts.session_marks import SessionKinds
+from lifebus_supervisor.worker_turns.composing import compose_worker_turns
+from lifebus_supervisor.worker_turns.turn_answers import TurnAnswers
 from lifebus_transports.http.counters import GatewayCounters
 from lifebus_transports.processes import Commands
 from lifebus_transports.zmq.receipts import ReceiptPublisher
@@ -86,6 +88,7 @@ class SessionWork:
     queue: JobTable
     transcripts: TranscriptParts
     synthesis: Synthesizer
+    worker_turns: TurnAnswers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +160,7 @@ def compose_core(
         signals=signals,
         supervisor=supervisor,
         follower=follower,
-        observations=ObservationVerbs(signals, intake, registry, work.transcripts.store),
+        observations=ObservationVerbs(signals, intake, registry, work.transcripts.store, work.worker_turns),
         consumers=consumers,
         inbox=inbox,
         runs=runs,
@@ -178,9 +181,19 @@ def _compose_work(
     """Make what works on sessions and with them."""
     transcripts = compose_transcripts(settings, bus.ledger, signals, registry, bus.fanout)
     answers = WorkerAnswers(transcripts.store, lambda: time.time_ns() // 1_000_000)
-    around = partial(AnsweringCommands, answers=answers)
-    queue = compose_queue(settings, bus, signals, tasks, transcripts.store, transcripts.suggestions, commands=around)
     steering = AppServerSteering(time.monotonic)
+    turns = compose_worker_turns(settings.queue, steering, transcripts.marks, answers, tasks)
+    queue = compose_queue(
+        settings,
+        bus,
+        signals,
+        tasks,
+        transcripts.store,
+        transcripts.suggestions,
+        further=[turns.type],
+        commands=partial(AnsweringCommands, answers=answers),
+    )
+    turns.answers.record = queue.answered
     actions = compose_actions(bus.ledger.journal, transcripts, queue, tasks, control=steering)
     reach = Reach(executor=actions, jobs=queue)
     extensions = _compose_extensions(settings, bus, signals, reach, transcripts.store.marks, tasks)
@@ -195,6 +208,7 @@ def _compose_work(
         queue=queue,
         transcripts=transcripts,
         synthesis=synthesis,
+        worker_turns=turns.answers,
     )
 
 

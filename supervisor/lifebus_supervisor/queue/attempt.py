@@ -28,7 +28,7 @@ class Attempt:
     def __init__(
         self,
         on_progress: Callable[[Any], Awaitable[None]],
-        on_place: Callable[[str | None, str | None], Awaitable[None]],
+        on_place: Callable[[str | None, str | None, str | None], Awaitable[None]],
     ) -> None:
         self.cancelled = anyio.Event()
         self.stop: StopReason | None = None
@@ -42,9 +42,9 @@ class Attempt:
         """Tell how far the job is (`AttemptTools.progress`)."""
         await self._on_progress(report)
 
-    async def place(self, thread_id: str | None, turn_id: str | None) -> None:
+    async def place(self, thread_id: str | None, turn_id: str | None, host: str | None = None) -> None:
         """Say where the job is done (`AttemptTools.place`)."""
-        await self._on_place(thread_id, turn_id)
+        await self._on_place(thread_id, turn_id, host)
 
     def ask_to_end(self, reason: StopReason) -> None:
         """Ask the attempt to end; the first reason counts."""

@@ -209,13 +209,13 @@ class QueueEngine:
             raise InvalidRequest(fault.replace("result", "report", 1), code="too_large")
         await self.record(job, lambda _, __: (), progress_event(job.require(), report))
 
-    async def _place(self, job: ActiveJob, thread_id: str | None, turn_id: str | None) -> None:
+    async def _place(self, job: ActiveJob, thread_id: str | None, turn_id: str | None, host: str | None) -> None:
         context = RunningContext(thread_id=thread_id, turn_id=turn_id)
 
         def placed(now: JobStanding | None, now_ms: int) -> Sequence[JobRecord]:
             if now is None or now.state is not JobState.RUNNING:
                 return ()
-            return (JobPlaced(at_ms=now_ms, context=context),)
+            return (JobPlaced(at_ms=now_ms, context=context, host=host),)
 
         await self.record(job, placed)
 

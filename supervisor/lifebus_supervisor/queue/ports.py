@@ -30,8 +30,8 @@ class AttemptTools(Protocol):
         """
         ...
 
-    async def place(self, thread_id: str | None, turn_id: str | None) -> None:
-        """Say in which thread and turn the job is done; returns once that is durable.
+    async def place(self, thread_id: str | None, turn_id: str | None, host: str | None = None) -> None:
+        """Say in which thread and turn the job is done, and at whose app-server; returns once that is durable.
 
         Raises:
             LifebusError: it cannot be recorded now.

@@ -38,12 +38,27 @@ class JobDefinition(Struct, frozen=True, kw_only=True, omit_defaults=True):
     not_before_ms: int | None = None
 
 
+class WorkerAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How the turn of a worker ended: its status in the app-server's words, and what it said last.
+
+    `cut` says that `text` is only the beginning, `error` why it failed, `retryable` that another turn may do better.
+    """
+
+    turn_id: str
+    status: str
+    text: str = ""
+    cut: bool = False
+    error: str = ""
+    retryable: bool = False
+
+
 class JobStanding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How a job stands; times are milliseconds since the epoch.
 
     `attempts` counts those that count against the limit, `tries` all that were ever begun.  It waits until
     `next_attempt_at_ms`, and no longer than `pause_ms`, however the clock is set.  `settled` says that its supplemental
-    targets are as its end has them.
+    targets are as its end has them.  `host` is the observer at whose app-server a worker's turn runs, `answer` how that
+    turn ended, as long as the attempt is not over.
     """
 
     definition: JobDefinition
@@ -61,6 +76,8 @@ class JobStanding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     pause_ms: int | None = None
     last_attempt_at_ms: int | None = None
     context: RunningContext = RunningContext()
+    host: str | None = None
+    answer: WorkerAnswer | None = None
     settled: bool = False
 
     @property
@@ -93,6 +110,14 @@ class JobPlaced(Struct, frozen=True, kw_only=True, tag="placed", tag_field="reco
 
     at_ms: int
     context: RunningContext
+    host: str | None = None
+
+
+class JobAnswered(Struct, frozen=True, kw_only=True, tag="answered", tag_field="record"):
+    """The worker's turn ended; the job is over once what it asked for is done."""
+
+    at_ms: int
+    answer: WorkerAnswer
 
 
 class PayloadMerged(Struct, frozen=True, kw_only=True, tag="merged", tag_field="record"):
@@ -148,6 +173,7 @@ JobRecord = (
     JobQueued
     | JobStarted
     | JobPlaced
+    | JobAnswered
     | PayloadMerged
     | JobRequeued
     | CancelRequested
@@ -215,7 +241,7 @@ def _first(record: JobQueued) -> JobStanding:
 
 def _needs_running(record: JobRecord, before: JobStanding) -> bool:
     """Return whether a record belongs to a job that runs; of those that fit both, what the job is now."""
-    if isinstance(record, JobRequeued | JobPlaced | CancelRequested):
+    if isinstance(record, JobRequeued | JobPlaced | JobAnswered | CancelRequested):
         return True
     if isinstance(record, JobStarted | JobRevived | TargetsSettled):
         return False
@@ -239,6 +265,8 @@ def _changed(before: JobStanding, record: JobRecord) -> JobStanding:
                 completed_at_ms=record.at_ms,
                 next_attempt_at_ms=None,
                 pause_ms=None,
+                host=None,
+                answer=None,
             )
         case JobRevived():
             return structs.replace(
@@ -269,6 +297,8 @@ def _started(before: JobStanding, at_ms: int) -> JobStanding:
         pause_ms=None,
         cancel_requested_at_ms=None,
         context=RunningContext(),
+        host=None,
+        answer=None,
     )
 
 
@@ -282,6 +312,8 @@ def _requeued(before: JobStanding, record: JobRequeued) -> JobStanding:
         next_attempt_at_ms=record.next_attempt_at_ms if pause_ms else None,
         pause_ms=pause_ms or None,
         context=RunningContext(),
+        host=None,
+        answer=None,
     )
 
 
@@ -289,7 +321,9 @@ def _noted(before: JobStanding, record: JobRecord) -> JobStanding:
     """Return a job after a record that leaves its state as it is."""
     match record:
         case JobPlaced():
-            return structs.replace(before, context=record.context)
+            return structs.replace(before, context=record.context, host=record.host)
+        case JobAnswered():
+            return structs.replace(before, answer=record.answer)
         case PayloadMerged():
             return structs.replace(before, payload=record.payload)
         case CancelRequested():

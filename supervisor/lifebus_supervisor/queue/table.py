@@ -18,6 +18,7 @@ from lifebus_supervisor.queue.job_info import job_of
 from lifebus_supervisor.queue.ports import JobType
 from lifebus_supervisor.queue.records import (
     CancelRequested,
+    JobAnswered,
     JobDefinition,
     JobEnded,
     JobQueued,
@@ -25,6 +26,7 @@ from lifebus_supervisor.queue.records import (
     JobRevived,
     JobStanding,
     PayloadMerged,
+    WorkerAnswer,
     stream_of,
 )
 from lifebus_supervisor.queue.rules.attempts import StopReason, reason_of
@@ -157,6 +159,18 @@ class JobTable:
             self.turns.end_running(StopReason.SHUTDOWN)
         await self.turns.wait_idle(seconds)
 
+    async def answered(self, thread_id: str, answer: WorkerAnswer) -> bool:
+        """Record how the turn of the job ended that runs in a thread; False where no job runs there.
+
+        Raises:
+            LifebusError: it was not recorded.
+        """
+        for job in map(self.indexes.jobs.__getitem__, self.turns.busy()):
+            if job.standing is not None and job.standing.context.thread_id == thread_id:
+                await self.engine.record(job, partial(_answered, answer))
+                return True
+        return False
+
     def add(self, standing: JobStanding, records: int, size: int) -> ActiveJob:
         """Take a job that was read from the journal."""
         job = self.indexes.add(standing.definition)
@@ -276,6 +290,15 @@ def _cancelled(reason: str, now: JobStanding | None, now_ms: int) -> Sequence[Jo
     if now.state is JobState.QUEUED:
         return (JobEnded(at_ms=now_ms, state=JobState.CANCELED, error=reason_of(reason)),)
     return () if now.cancel_requested_at_ms is not None else (CancelRequested(at_ms=now_ms),)
+
+
+def _answered(answer: WorkerAnswer, now: JobStanding | None, now_ms: int) -> Sequence[JobRecord]:
+    if now is None or now.state is not JobState.RUNNING or now.answer is not None:
+        return ()
+    # The turn that ran there before may be told once more.
+    if now.context.turn_id not in {None, answer.turn_id}:
+        return ()
+    return (JobAnswered(at_ms=now_ms, answer=answer),)
 
 
 def _revived(now: JobStanding | None, now_ms: int) -> Sequence[JobRecord]:

@@ -31,6 +31,10 @@ class JobTurns:
         """How many jobs are begun and not over."""
         return len(self._busy)
 
+    def busy(self) -> list[str]:
+        """Return the jobs that are begun and not over."""
+        return [*self._busy.values()]
+
     def start(self) -> None:
         """Begin what may begin."""
         self.is_started = True

@@ -239,6 +239,10 @@ class TranscriptStore:
         """Return whether events tell of a session: it is not deleted, and does not belong to a worker of the broker."""
         return self.marks.kind_of(session_id) is SessionKind.USER
 
+    def is_workers(self, session_id: str) -> bool:
+        """Return whether a session belongs to a worker of the broker."""
+        return self.marks.kind_of(session_id) is SessionKind.SYSTEM
+
     async def delete(self, session_id: str) -> None:
         """Drop everything of a session and remember for good that it was deleted; again, it changes nothing.
 

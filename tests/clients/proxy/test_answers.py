@@ -105,3 +105,49 @@ def test_requests_that_are_never_answered_are_bounded() -> None:
     assert not found.expect("lifebus:0:more")
     found.forget("lifebus:0:0")
     assert found.expect("lifebus:0:more")
+
+
+OPENED = b'{"id":"lifebus:0f3a:1","result":{"thread":{"id":"w\\u00e9","cwd":"/"}}}\n'
+OF_OURS = [
+    b'{"method":"thread/started","params":{"thread":{"id":"w\xc3\xa9"}}}\n',
+    b'{"method":"item/completed","params":{"item":{"text":"threadId t1"},"threadId":"w\xc3\xa9"}}\n',
+    b'{"id":0,"method":"item/commandExecution/requestApproval","params":{"threadId":"w\xc3\xa9"}}\n',
+    b'{"method":"x","params":{"conversationId":"w\xc3\xa9"}}\r\n',
+]
+OF_CLIENTS = [
+    b'{"method":"thread/started","params":{"thread":{"id":"t1"}}}\n',
+    b'{"method":"item/completed","params":{"item":{"text":"w\xc3\xa9"},"threadId":"t1"}}\n',
+    b'{"id":3,"result":{"data":[{"id":"w\xc3\xa9"}]}}\n',
+    b'{"id":4,"method":"account/chatgptAuthTokens/refresh","params":{"x":"w\xc3\xa9"}}\n',
+    b'{"method":"item/completed","params":{"threadId":["w\xc3\xa9"]}}\n',
+    b'{"method":"item/completed","params":"w\xc3\xa9"}\n',
+    b'"w\xc3\xa9"\n',
+]
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_what_is_said_of_a_thread_of_ours_is_kept_from_the_client_and_all_else_passes(
+    data: st.DataObject,
+) -> None:
+    before = data.draw(st.lists(st.sampled_from([*OF_OURS, *OF_CLIENTS]), max_size=3))
+    after = data.draw(st.lists(st.sampled_from([*OF_OURS, *OF_CLIENTS]), max_size=8))
+    lines = [*before, OPENED, *after]
+    stream = b"".join(lines)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=8)))
+    answers = AnswerFilter()
+    assert answers.expect(OURS)
+    got, line_begins = b"", True
+    for piece in pieces(stream, cuts):
+        got += answers.feed(piece, begins_line=line_begins)
+        line_begins = piece.endswith(b"\n")
+    got += answers.flush()
+    assert got == b"".join([*before, *(line for line in after if line in OF_CLIENTS)])
+    assert not answers.is_idle, "more may be said of it at any time"
+
+
+def test_an_answer_without_a_thread_leaves_nothing_to_be_looked_for() -> None:
+    answers = AnswerFilter()
+    assert answers.expect(OURS)
+    assert answers.feed(ANSWER, begins_line=True) == b""
+    assert answers.is_idle

@@ -1,13 +1,6 @@
 """A broker steers an app-server behind `lifebus tee`; its client goes on as before, and its own answers win."""
 
 import asyncio
-import json
-import subprocess
-import sys
-from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,101 +14,9 @@ from lifebus_supervisor.actions.ports import ControlOutcome, ControlState, Pendi
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_transports.http.ports import OperatorPeer
 from lifebus_transports.messages.steering import DecidedApproval, PersonDecision
-from support.clients.proxy_box import ProxyBox
-from support.paths import SUPPORT
+from support.integration.steering import Scene, scene
 from support.patience import PATIENCE_S
-from support.running import connected, running_bus, short_directory, until_answered
-
-SERVER = SUPPORT / "clients/steered_app_server.py"
-
-
-@dataclass
-class Client:
-    """A client behind `lifebus tee`: what it got, line by line."""
-
-    process: "asyncio.subprocess.Process"
-    got: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-
-    async def say(self, **message: Any) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(message).encode() + b"\n")
-        await self.process.stdin.drain()
-
-    async def until(self, method: str) -> dict[str, Any]:
-        """Read on until a message of this name."""
-        assert self.process.stdout is not None
-        async with asyncio.timeout(PATIENCE_S):
-            while True:
-                line = await self.process.stdout.readline()
-                assert line, self.got
-                self.got.append(json.loads(line))
-                if self.got[-1].get("method") == method:
-                    return self.got[-1]
-
-    async def begin(self, text: str, number: int = 3) -> None:
-        await self.say(
-            id=number, method="turn/start", params={"threadId": "t1", "input": [{"type": "text", "text": text}]}
-        )
-        await self.until("turn/started")
-
-
-@dataclass
-class Scene:
-    """The broker, a client, and the file of all that the server has read."""
-
-    daemon: Daemon
-    client: Client
-    kept: Path
-    box: ProxyBox
-    brokers: AsyncExitStack
-
-    async def broker_again(self) -> Daemon:
-        """Stop the broker, and start one that knows nothing but what is durable."""
-        await self.brokers.aclose()
-        self.daemon = await self.brokers.enter_async_context(running_bus(directory=self.box.base))
-        return self.daemon
-
-    def read_by_server(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.kept.read_bytes().splitlines()]
-
-    async def pending(self, name: str = "u1:0") -> PendingApproval:
-        """The approval, once the observer has seen it."""
-        async with asyncio.timeout(PATIENCE_S):
-            found = await until_answered(lambda: self.daemon.steering.approval(name), lambda one: one is not None)
-        assert found is not None
-        return found
-
-    async def steered(self, turn: str, text: str) -> ControlOutcome:
-        """Steer, as soon as the observer has learnt of the thread."""
-        async with asyncio.timeout(PATIENCE_S):
-            return await until_answered(
-                lambda: self.daemon.steering.steer("t1", turn, text, None),
-                lambda one: one.state is not ControlState.UNREACHABLE,
-            )
-
-
-@asynccontextmanager
-async def scene() -> AsyncGenerator[Scene]:
-    with short_directory() as base:
-        async with AsyncExitStack() as brokers:
-            daemon = await brokers.enter_async_context(running_bus(directory=base))
-            box, kept = ProxyBox(base), base / "kept"
-            words = box.words((sys.executable, "-I", "-S", "-u", str(SERVER), str(kept)))
-            pipe = subprocess.PIPE
-            process = await asyncio.create_subprocess_exec(*words, env=box.env, stdin=pipe, stdout=pipe)
-            client = Client(process)
-            try:
-                await client.say(id=1, method="initialize", params={})
-                await client.say(id=2, method="thread/start", params={})
-                await client.until("thread/started")
-                yield Scene(daemon, client, kept, box, brokers)
-                assert process.stdin is not None
-                process.stdin.close()
-                assert await asyncio.wait_for(process.wait(), PATIENCE_S) == 0
-            finally:
-                if process.returncode is None:
-                    process.kill()
-                    await process.wait()
+from support.running import connected, running_bus, until_answered
 
 
 async def decide(at: Scene, name: str, responder: str = "ann") -> DecidedApproval:
@@ -189,7 +90,9 @@ async def test_what_is_never_answered_is_unknown_when_its_time_is_over(monkeypat
     async with scene() as at:
         await at.client.begin("work")
         assert (await at.steered("u1", "first")).state is ControlState.DONE
-        monkeypatch.setattr("lifebus_supervisor.app_server.steering._TURN_S", 0.5)
+        # Time for the server to be asked on any machine; what counts is that it has not answered by then.
+        monkeypatch.setattr("lifebus_supervisor.app_server.steering.TURN_S", 3)
+        monkeypatch.setattr("lifebus_supervisor.app_server.steering._GRACE_S", PATIENCE_S)
         assert (await at.daemon.steering.steer("t1", "u1", "silence", None)).state is ControlState.UNKNOWN
         await at.client.say(id=9, method="turn/interrupt", params={"threadId": "t1", "turnId": "u1"})
         await at.client.until("turn/completed")
@@ -228,7 +131,9 @@ async def test_the_next_broker_learns_from_the_observer_what_was_sent_and_what_w
         assert (await at.daemon.steering.steer("t1", "u1", "more", "sent", before=note)).state is ControlState.DONE
         refused = await at.daemon.steering.steer("t1", "u9", "late", "refused", before=note)
         assert refused.state is ControlState.REFUSED
-        monkeypatch.setattr("lifebus_supervisor.app_server.steering._TURN_S", 0.5)
+        # Time for the server to be asked on any machine; what counts is that it has not answered by then.
+        monkeypatch.setattr("lifebus_supervisor.app_server.steering.TURN_S", 3)
+        monkeypatch.setattr("lifebus_supervisor.app_server.steering._GRACE_S", PATIENCE_S)
         silent = await at.daemon.steering.steer("t1", "u1", "silence", "unanswered", before=note)
         assert silent.state is ControlState.UNKNOWN
         (origin,) = set(asked)

@@ -104,8 +104,8 @@ class Tools:
         if len(self.reports) == self._most:
             self.cancelled.set()
 
-    async def place(self, thread_id: str | None, turn_id: str | None) -> None:
-        raise AssertionError(thread_id, turn_id)
+    async def place(self, thread_id: str | None, turn_id: str | None, host: str | None = None) -> None:
+        raise AssertionError(thread_id, turn_id, host)
 
 
 def intent(action_type: str = "turn.steer.create", payload: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -66,7 +66,7 @@ async def test_where_all_refuse_the_servers_words_are_the_outcome() -> None:
 
 
 async def test_an_order_that_no_observer_fetches_in_time_is_not_done_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_TURN_S", 0.001)
+    monkeypatch.setattr(module, "TURN_S", 0.001)
     monkeypatch.setattr(module, "_GRACE_S", 0.001)
     at = Observers()
     await at.fetch("one", 0)
@@ -77,7 +77,7 @@ async def test_an_order_that_no_observer_fetches_in_time_is_not_done_later(monke
 async def test_an_observer_that_cannot_be_asked_has_not_said_that_nothing_was_sent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "_LOOK_S", 0.001)
+    monkeypatch.setattr(module, "LOOK_S", 0.001)
     monkeypatch.setattr(module, "_GRACE_S", 0.001)
     at = Observers()
     await at.fetch("one", 0)
@@ -156,7 +156,7 @@ async def test_an_order_that_was_given_up_is_not_done_later() -> None:
 
 
 async def test_an_order_that_was_fetched_and_not_reported_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_TURN_S", 0.001)
+    monkeypatch.setattr(module, "TURN_S", 0.001)
     monkeypatch.setattr(module, "_GRACE_S", 0.001)
     at = Observers()
     order, outcome = await asyncio.gather(at.fetch("one"), _soon(at))

@@ -120,6 +120,11 @@ class ProxyBox:
         eventually(is_ready)
         return found[0]
 
+    def program(self, word: str) -> psutil.Process:
+        """The program behind the proxy, by a word of its command line."""
+        (found,) = [one for one in self.processes() if word in one.cmdline() and "lifebus" not in one.cmdline()]
+        return found
+
     def final_calls(self) -> list[CallMessage]:
         """What observers have left in the spool."""
         file = self.base / "state" / "spool" / "calls"

@@ -112,6 +112,16 @@ class AppServerReader:
         """Whether a thread can take turns here, as far as was seen."""
         return any(thread.id == name for thread in self._threads.live())
 
+    def cwd_of(self, name: str) -> str | None:
+        """Return the directory in which a thread works, None where that was not seen."""
+        cwd = next((thread.cwd for thread in self._threads.live() if thread.id == name), None)
+        return cwd if cwd is not None and cwd.startswith("/") else None
+
+    def adopt(self, name: str) -> None:
+        """Take it that a thread is the broker's own: it gives neither signals nor facts."""
+        if not self._threads.is_purged(name):
+            self._threads.find(name).system = True
+
     def note_gap(self) -> None:
         """Note that a line was not read: from now on an unknown thread need not be the server's own."""
         self._has_gap = True
@@ -139,7 +149,7 @@ class AppServerReader:
     ) -> list[AppServerFact]:
         match message:
             case RpcRequest():
-                self._note_request(message)
+                self._note_request(message, ours=by is not None)
                 return [] if by is None else self._steered(message, by)
             case RpcResponse():
                 return [*self._questions.answer(message.id, message.result, at_ms, by)]
@@ -151,14 +161,16 @@ class AppServerReader:
         name = context_of(request.params).thread
         if name is None or self._threads.is_purged(name):
             return []
-        turn = self._threads.find(name).turn
-        return [TurnSteered(session=name, frame_id=turn, method=request.method, request_id=request.id, by=by)]
+        thread = self._threads.find(name)
+        if thread.system:  # the broker's own: its job says what is done there
+            return []
+        return [TurnSteered(session=name, frame_id=thread.turn, method=request.method, request_id=request.id, by=by)]
 
-    def _note_request(self, request: RpcRequest) -> None:
+    def _note_request(self, request: RpcRequest, *, ours: bool) -> None:
         """Remember a request whose answer matters; a thread that a client names is not one of the server's own."""
         name = context_of(request.params).thread
         self._greeted = self._greeted or request.method == "initialize"
-        self._requests.note(request, name)
+        self._requests.note(request, name, ours=ours)
         if name is not None and not self._threads.is_purged(name):
             thread = self._threads.find(name)
             thread.known = True
@@ -253,6 +265,8 @@ class AppServerReader:
         if sent.method not in RECORD_METHODS:
             return []
         thread = self._threads.learn((decoded(answer.result, _Result) or _Result()).thread)
+        if thread is not None and sent.ours:
+            thread.system = True
         how = OPENING.get(sent.method)
         return [] if thread is None or how is None else opened(thread, how, sent.method)
 

@@ -23,10 +23,11 @@ _MAX_PENDING: Final = 1_024
 
 
 class Sent(Struct, frozen=True):
-    """A client's request that waits for its answer, and the thread that it names."""
+    """A request that waits for its answer, the thread that it names, and whether it is lifebus's own."""
 
     method: str
     thread: str | None
+    ours: bool = False
 
 
 class ClientRequests:
@@ -35,12 +36,12 @@ class ClientRequests:
     def __init__(self) -> None:
         self._sent: dict[tuple[type, RequestId], Sent] = {}
 
-    def note(self, request: RpcRequest, thread: str | None) -> None:
+    def note(self, request: RpcRequest, thread: str | None, *, ours: bool = False) -> None:
         """Remember a request if its answer matters."""
         # Everything else would only push out the requests that matter.
         if request.method not in RECORD_METHODS and request.method not in {COMPACT, _TURN}:
             return
-        self._sent[request_key(request.id)] = Sent(request.method, thread)
+        self._sent[request_key(request.id)] = Sent(request.method, thread, ours)
         if len(self._sent) > _MAX_PENDING:
             del self._sent[next(iter(self._sent))]
 

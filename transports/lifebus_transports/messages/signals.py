@@ -4,7 +4,7 @@ An observer (`lifebus tee`, `lifebus run`) reads an app-server's traffic and sen
 read the signals on the topics ``s/<adapter>/<thread>/`` and fetch what they missed with `signals`.
 """
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct, field
 
@@ -12,6 +12,9 @@ from lifebus_contract.fields import MAX_INTEGER, Count, Document, FactKey, FactV
 
 MAX_SIGNAL_BYTES: Final = 73_728
 """Most bytes of a whole signal: 64 KiB of params and the envelope around them."""
+
+MAX_TURN_TEXT: Final = 131_072
+"""Most bytes of what a turn of the broker's own said last."""
 
 _Thread = Annotated[str, Meta(max_length=256)]
 
@@ -57,7 +60,25 @@ class ObservedExit(Document, frozen=True, kw_only=True, tag="ended", tag_field="
     evidence: dict[FactKey, FactValue] = field(default_factory=dict[FactKey, FactValue])
 
 
-Observation = ObservedSignal | ObservedFact | ObservedLoss | ObservedExit
+class ObservedTurn(Document, frozen=True, kw_only=True, omit_defaults=True, tag="turn", tag_field="kind"):
+    """A turn in a thread of the broker's own went on by an item, or ended.
+
+    `item` is the type of the item that is complete.  `text` is what the turn said last, `cut` that it is only the
+    beginning of it; `error` is why it failed, `retryable` that another one may do better.  One that is ``abandoned``
+    ran when its app-server ended.
+    """
+
+    thread: _Thread
+    turn: _Thread
+    status: Literal["inProgress", "completed", "interrupted", "failed", "abandoned"]
+    item: Annotated[str, Meta(max_length=128)] = ""
+    text: Annotated[str, Meta(max_length=MAX_TURN_TEXT)] = ""
+    cut: bool = False
+    error: Annotated[str, Meta(max_length=1_024)] = ""
+    retryable: bool = False
+
+
+Observation = ObservedSignal | ObservedFact | ObservedLoss | ObservedExit | ObservedTurn
 """One thing that an observer reports; the key `kind` says which."""
 
 

@@ -17,6 +17,9 @@ MAX_TEXT: Final = 65_536
 MAX_WAIT_MS: Final = 30_000
 """Longest wait for an order, in milliseconds."""
 
+Sandbox = Literal["read-only", "workspace-write", "danger-full-access"]
+"""What commands of a turn may change, in the app-server's words."""
+
 _Number = Annotated[int, Meta(ge=1, le=MAX_INTEGER)]
 Responder = Annotated[str, Meta(min_length=1, max_length=128)]
 """Who decided."""
@@ -37,7 +40,7 @@ class SteeringState(StrEnum):
     UNKNOWN = "unknown"
     """It was sent, and no answer was seen."""
     PENDING = "pending"
-    """Of an `approval` that is looked for: the server waits for it."""
+    """Of an `approval` that is looked for: the server waits for it; of a `turn`: it runs."""
     ABSENT = "absent"
     """This observer knows nothing of it, and knows all that it ever did."""
     FORGOTTEN = "forgotten"
@@ -58,11 +61,13 @@ class SteeringOrder(Document, frozen=True, kw_only=True, omit_defaults=True):
 
     `approval` looks for an approval, `decide` answers it with the protocol's word (``accept``), for the whole session
     with `for_session`; `steer` tells a turn something more, `start` begins one, `steered` asks what became of the one
-    with this `action_id`.  `by` is who wants it, `timeout_ms` how long it may take.
+    with this `action_id`.  `open` opens a thread of the broker's own beside `thread`, where commands may do what
+    `sandbox` says; `interrupt` ends the turn that runs in such a thread, `turn` asks whether it runs.
+    `by` is who wants it, `timeout_ms` how long it may take.
     """
 
     number: _Number
-    kind: Literal["approval", "decide", "steer", "start", "steered"]
+    kind: Literal["approval", "decide", "steer", "start", "steered", "open", "interrupt", "turn"]
     by: Identifier = "lifebus"
     approval_id: _ApprovalId = ""
     decision: Literal["accept", "decline", "cancel"] = "decline"
@@ -70,6 +75,9 @@ class SteeringOrder(Document, frozen=True, kw_only=True, omit_defaults=True):
     thread: Annotated[str, Meta(max_length=256)] = ""
     turn: Annotated[str, Meta(max_length=256)] = ""
     text: Annotated[str, Meta(max_length=65_536)] = ""
+    model: Annotated[str, Meta(max_length=256)] = ""
+    effort: Annotated[str, Meta(max_length=256)] = ""
+    sandbox: Sandbox = "read-only"
     action_id: Annotated[str, Meta(max_length=256)] = ""
     timeout_ms: Annotated[int, Meta(ge=1, le=60_000)] = 10_000
 
