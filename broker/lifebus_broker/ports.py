@@ -109,8 +109,9 @@ class AppendResult(Struct, frozen=True, kw_only=True):
 class Query(Struct, frozen=True, kw_only=True):
     """Which receipts to read: after a position, at most `limit` of them and `max_bytes` of receipts, with filters.
 
-    `session` is the pair (adapter_id, harness_session_id).  `past_damage` passes over damaged receipts and says so in
-    the page: for what inside the broker has to go on with the rest.
+    `session` is the pair (adapter_id, harness_session_id).  `waiting` reads only what says that somebody is waited for,
+    or not any more.  `past_damage` passes over damaged receipts and says so in the page: for what inside the broker has
+    to go on with the rest.
     """
 
     after: int = 0
@@ -121,6 +122,7 @@ class Query(Struct, frozen=True, kw_only=True):
     event: LifecycleEvent | None = None
     status: ReceiptStatus | None = None
     since_epoch_s: int | None = None
+    waiting: bool = False
     past_damage: bool = False
 
 

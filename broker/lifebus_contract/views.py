@@ -5,6 +5,22 @@ from msgspec import Struct
 from lifebus_contract.vocabulary import LifecycleEvent, PressureLevel, ReceiptStatus
 
 
+class Wait(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What a session waits for a person to do (docs/waiting.md).
+
+    `waiting_for` is ``permission``, ``input`` or ``idle``; `since_ms` is in milliseconds since 1970.  `kind` says for
+    what kind of thing: a tool's name, or the kind of a question.  `request` is the harness's own id, where it has one;
+    `nested` says that a sub-agent waits.
+    """
+
+    frame_id: str | None = None
+    kind: str | None = None
+    nested: bool = False
+    request: str | None = None
+    since_ms: int
+    waiting_for: str
+
+
 class SessionHead(Struct, frozen=True, kw_only=True):
     """What the state reducer knows of a session after its newest receipt (docs/sessions.md).
 
@@ -37,6 +53,7 @@ class SessionHead(Struct, frozen=True, kw_only=True):
     pressure: PressureLevel | None = None
     used_pct: int | None = None
     used_tokens: int | None = None
+    waiting: tuple[Wait, ...] | None = None  # what it waits for a person to do, the oldest first
 
 
 class LedgerStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -250,10 +250,13 @@ class BlockingBus:
         session: tuple[str, str] | None = None,
         since: Position | int | datetime | str | None = None,
         where: Callable[[Receipt], bool] | None = None,
+        waiting: bool = False,
         until_head: bool = False,
     ) -> BlockingSubscription:
         """Return an iterator of receipts and, where history is gone, gaps; see `Bus.receipts`."""
-        follow = partial(self._bus.receipts, session=session, since=since, where=where, until_head=until_head)
+        follow = partial(
+            self._bus.receipts, session=session, since=since, where=where, waiting=waiting, until_head=until_head
+        )
         return BlockingSubscription(self._portal, self._portal.call(follow))
 
     def signals(

@@ -32,6 +32,16 @@ _receipts = msgspec.msgpack.Decoder(list[WireReceipt])
 _beacons = msgspec.msgpack.Decoder(Beacon)
 
 
+def tells_of_wait(receipt: Receipt) -> bool:
+    """Whether a receipt says that a session begins to wait for a person, or does not any more (docs/waiting.md)."""
+    return receipt.telemetry_summary.get("waiting_for") is not None
+
+
+def told_waits(where: Callable[[Receipt], bool] | None) -> Callable[[Receipt], bool]:
+    """Return a filter that lets only receipts about waits through, and of those what `where` lets through."""
+    return tells_of_wait if where is None else lambda receipt: tells_of_wait(receipt) and where(receipt)
+
+
 class Subscription(Follower):
     """An async iterator of `Receipt` and `Gap`.  Use it from one task at a time.
 

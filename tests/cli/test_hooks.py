@@ -207,7 +207,7 @@ def test_codex_trust_is_shown_hook_by_hook(alone: Shell) -> None:
     ran = installed(alone, "codex")
     assert "Codex runs no hook that you have not trusted" in ran.out
     status = alone.call("hooks", "status", "codex")
-    assert (status.code, "trust: all 9: NOT TRUSTED" in status.out) == (1, True)
+    assert (status.code, "trust: all 10: NOT TRUSTED" in status.out) == (1, True)
     hooks_path = alone.directory / ".codex" / "hooks.json"
     lines = [
         f'[hooks.state."{hooks_path}:{re.sub("(?<!^)(?=[A-Z])", "_", event).lower()}:0:0"]\n'
@@ -217,7 +217,7 @@ def test_codex_trust_is_shown_hook_by_hook(alone: Shell) -> None:
     config = alone.directory / ".codex" / "config.toml"
     config.write_text("".join(lines))
     trusted = alone.call("hooks", "status", "codex")
-    assert (trusted.code, "trust: all 9: trusted" in trusted.out) == (0, True)
+    assert (trusted.code, "trust: all 10: trusted" in trusted.out) == (0, True)
     config.write_text("[features]\nhooks = false\n" + "".join(lines))
     assert "hooks are turned off" in alone.call("hooks", "status", "codex").out
     config.write_text("not toml")

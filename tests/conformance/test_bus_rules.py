@@ -242,7 +242,7 @@ async def test_a_degraded_capability_is_surfaced_in_the_receipt(backend: str) ->
 
 
 async def test_a_required_capability_that_is_missing_is_refused_before_any_client_runs() -> None:
-    requirement = CapabilityRequest(capability="approval_surface", level=RequirementLevel.REQUIRED)
+    requirement = CapabilityRequest(capability="session_rename", level=RequirementLevel.REQUIRED)
     async with running_bus() as daemon, connected(daemon, "worker") as worker, connected(daemon) as bus:
         async with serving(worker, content):
             (receipt,) = (await bus.emit(Emission(request=frame(), requirements=(requirement,)))).receipts

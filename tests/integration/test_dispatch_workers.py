@@ -209,7 +209,7 @@ async def test_a_worker_at_its_limit_refuses_and_is_asked_again_later(monkeypatc
 
 async def test_a_requirement_that_cannot_be_had_is_refused_without_asking_the_worker() -> None:
     async with running_bus() as daemon, connected(daemon) as bus, connected(daemon, "worker") as worker:
-        needs = [CapabilityRequest(capability="approval_surface", level=RequirementLevel.REQUIRED)]
+        needs = [CapabilityRequest(capability="session_rename", level=RequirementLevel.REQUIRED)]
         async with serving(worker, content, requirements=needs):
             assert (await one_receipt(bus)).failure_class is FailureClass.CAPABILITY_UNSUPPORTED
             (client,) = await bus.clients()

@@ -58,7 +58,8 @@ class HookReading(Struct, frozen=True, kw_only=True):
     something to show: it does not prove that hooks are run.  Unless the call `names_frame`, the frame id of its
     emissions is a stand-in; one that `may_continue` the open frame may be no prompt of a user.  One that
     `announces` the end of its frame has a lone `frame.ending` or `frame.ended`, and the frame may go on.  A call
-    `by_harness` itself comes from a plugin: its process is no helper's.
+    `by_harness` itself comes from a plugin: its process is no helper's.  One that `reminds` says nothing of a
+    wait for a person that is known already.
     """
 
     hook: str
@@ -71,6 +72,7 @@ class HookReading(Struct, frozen=True, kw_only=True):
     may_continue: bool = False
     announces: bool = False
     by_harness: bool = False
+    reminds: bool = False
 
 
 class ContextDelivery(Struct, frozen=True, kw_only=True):

@@ -39,6 +39,7 @@ from lifebus_broker.state.telemetry_keys import (
     USED,
     is_applied_before,
 )
+from lifebus_broker.state.waiting import next_waits
 from lifebus_contract import SUPPORT_STRENGTH, LifecycleEvent, PressureLevel, ReceiptStatus
 
 MAX_TURNS: Final = 64
@@ -77,6 +78,8 @@ def apply_receipt(state: SessionState, position: int, receipt: ReceiptLike) -> N
     if not state.course.ended:
         if state.questions or receipt.failure_class is not None or event is _TICK:
             state.questions = next_questions(state.questions, position, receipt)
+        if state.waits or event is _TICK:
+            state.waits = next_waits(state.waits, receipt)
         if receipt.payload_receipts:
             state.handouts = next_handouts(state.handouts, position, receipt)
 
@@ -221,7 +224,7 @@ def _apply_end(state: SessionState, _: ReceiptLike) -> None:
     state.started, state.announced_end = False, None
     # A frame that is named here and gets a receipt later belongs to the life before.
     state.left = state.course.open_frames
-    state.lost, state.questions, state.handouts = (), (), ()
+    state.lost, state.questions, state.handouts, state.waits = (), (), (), ()
     state.turns = state.turns[-_TURNS_AFTER_END:]
     state.wired = _newest_reports(state.wired, 2 * _TURNS_AFTER_END)
 

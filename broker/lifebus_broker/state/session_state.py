@@ -7,7 +7,7 @@ from msgspec import Struct, field, structs
 from lifebus_broker.state.pending import Handout, OperatorQuestion
 from lifebus_broker.state.session_head import HeadState
 from lifebus_contract import LifecycleEvent, PressureLevel, ReceiptStatus, SupportState
-from lifebus_contract.views import SessionHead
+from lifebus_contract.views import SessionHead, Wait
 
 
 class OpenFrame(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -91,6 +91,7 @@ class SessionState(Struct, kw_only=True, omit_defaults=True, forbid_unknown_fiel
     turns: tuple[str, ...] = ()  # the newest frames that opened or ended
     used_pct: int | None = None  # as it was measured last
     used_tokens: int | None = None
+    waits: tuple[Wait, ...] = ()  # what it waits for a person to do, the oldest first
     wired: tuple[tuple[LifecycleEvent, str], ...] = ()  # what an app-server reported: event, and frame or ""
 
     @property
@@ -146,4 +147,5 @@ def describe(head: SessionHead, state: SessionState, name: str) -> SessionHead:
         pressure=state.level,
         used_pct=state.used_pct,
         used_tokens=state.used_tokens,
+        waiting=state.waits,
     )

@@ -15,6 +15,7 @@ from lifebus_broker.state.session_names import session_names
 from lifebus_broker.state.session_state import OpenFrame, SessionState
 from lifebus_broker.state.session_table import SessionTable
 from lifebus_contract import LifecycleEvent, PressureLevel
+from lifebus_contract.views import Wait
 
 MAX_PENDING: Final = 4_096
 """Most pending things of one kind that are listed, the newest; of more, `left_out` says how many are not."""
@@ -49,6 +50,7 @@ class LiveSession(Struct, frozen=True, kw_only=True, omit_defaults=True):
     sequence: int
     started: bool = False
     title: str | None = None
+    waits: tuple[Wait, ...] = ()
 
 
 class WorkingSet(Struct, frozen=True, kw_only=True):
@@ -145,6 +147,7 @@ def _live_session(session: SessionState, name: str) -> LiveSession:
         sequence=session.sequence,
         started=session.started,
         title=session.title,
+        waits=session.waits,
     )
 
 

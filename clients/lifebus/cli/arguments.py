@@ -59,6 +59,8 @@ class ReceiptFilter:
     "Only this status, e.g. failed."
     payload: str | None = None
     "Only receipts that say what became of this payload: its id, e.g. pay_01K…."
+    waiting: Annotated[bool, Parameter(negative="")] = False
+    "Only receipts that say that a session waits for a person, or does not any more."
 
     @property
     def adapter_id(self) -> str | None:

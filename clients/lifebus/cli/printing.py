@@ -69,10 +69,21 @@ def fact_of(receipt: Receipt) -> str:
     if receipt.event is LifecycleEvent.CONTEXT_PRESSURE_OBSERVED:
         share = f"{percent} %" if percent is not None else f"{used} tokens" if used is not None else ""
         return " ".join(str(part) for part in (share, level, facts.get("source_hook")) if part)
+    if facts.get("waiting_for") is not None:
+        return wait_of(receipt)
     end = facts.get("frame_end") or facts.get("session_end")
     if end is not None and end != "completed":
         return str(end)
     return str(facts.get("trigger") or facts.get("canary") or "")
+
+
+def wait_of(receipt: Receipt) -> str:
+    """Return in words that a session begins to wait for a person, and for what, or what ended that."""
+    facts = receipt.telemetry_summary
+    kind = f" ({facts['waiting_kind']})" if facts.get("waiting_kind") else ""
+    if facts.get("waiting") == "begun":
+        return f"waits for {facts['waiting_for']}{kind}"
+    return f"waits no more: {facts.get('waiting_ended_by', 'ended')}"
 
 
 def correction_of(receipt: Receipt) -> str:

@@ -14,4 +14,5 @@ def query_of(body: Backfill, after: int) -> Query:
         event=body.event,
         status=body.status,
         since_epoch_s=body.since_epoch_s,
+        waiting=body.waiting,
     )

@@ -13,7 +13,7 @@ from lifebus_supervisor.api.table import Handlers
 from lifebus_supervisor.version import VERSION
 from lifebus_transports.messages.common import Nothing
 from lifebus_transports.messages.state import BackupStatus, RetentionStatus, ScrubStatus
-from lifebus_transports.messages.status import BrokerStatus, HarnessStatus
+from lifebus_transports.messages.status import BrokerStatus, HarnessStatus, WaitingSession
 from lifebus_transports.messages.workers import ClientInfo
 
 
@@ -23,13 +23,14 @@ class StatusVerbs:
     What is callable is asked at each `status`.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  one for each part of the answer
         self,
         bus: EventBus,
         directories: tuple[Path, Path],
         *,
         counters: Callable[[], Mapping[str, int]],
         harnesses: Callable[[], tuple[HarnessStatus, ...]],
+        waiting: Callable[[], tuple[WaitingSession, ...]],
         retention: Callable[[], RetentionStatus | None],
         scrub: Callable[[], ScrubStatus | None],
         backup: Callable[[], BackupStatus | None],
@@ -38,6 +39,7 @@ class StatusVerbs:
         self._runtime_dir, self._state_dir = directories
         self._counters = counters
         self._harnesses = harnesses
+        self._waiting = waiting
         self._retention = retention
         self._scrub = scrub
         self._backup = backup
@@ -64,6 +66,7 @@ class StatusVerbs:
             clients=len(self._bus.clients.all()),
             counters=dict(self._counters()),
             harnesses=self._harnesses(),
+            waiting=self._waiting(),
             retention=self._retention(),
             scrub=self._scrub(),
             backup=self._backup(),

@@ -19,8 +19,20 @@ from lifebus_adapters.app_server import (
 from lifebus_adapters.shared.telemetry import Compacted, TurnEnded, TurnStarted
 from lifebus_broker.state.degradation import Cause
 from lifebus_broker.state.session_state import OpenFrame
-from lifebus_broker.state.telemetry_keys import CWD, GIT_BRANCH, PROCESS, TITLE
+from lifebus_broker.state.telemetry_keys import (
+    CWD,
+    GIT_BRANCH,
+    PROCESS,
+    TITLE,
+    WAITING,
+    WAITING_ENDED_BY,
+    WAITING_FOR,
+    WAITING_ID,
+    WAITING_KIND,
+    WAITING_SINCE,
+)
 from lifebus_broker.state.telemetry_keys import SOURCE as FROM
+from lifebus_broker.state.waiting import BEGUN, ENDED, INPUT, PERMISSION
 from lifebus_contract import LifecycleEvent
 from lifebus_supervisor.supervision.monitor.deferred import SOURCE, DeferredFact
 from lifebus_supervisor.supervision.monitor.process import process_text
@@ -152,11 +164,26 @@ def _operator(fact: OperatorAsked | OperatorAnswered) -> SupervisionFinding:
         item_id=fact.item_id,
         decision=None if answer is None else answer.decision,
         waited_ms=None if answer is None else answer.waited_ms,
+        **_wait_facts(fact),
         answered_by=None if answer is None else answer.by,
         **{FROM: SOURCE},
     )
     number = f"{type(fact.request_id).__name__}:{fact.request_id}"
     return _in_frame(finding, fact.frame_id, f"operator:{outcome}:{fact.frame_id}:{fact.item_id}:{number}")
+
+
+def _wait_facts(fact: OperatorAsked | OperatorAnswered) -> dict[str, Any]:
+    """Return the facts of the wait that a question to a person begins, or what becomes of it ends."""
+    asked_at_ms = fact.at_ms if isinstance(fact, OperatorAsked) else fact.asked_at_ms
+    return {
+        WAITING: BEGUN if isinstance(fact, OperatorAsked) else ENDED,
+        WAITING_FOR: PERMISSION if fact.kind.endswith("_approval") else INPUT,
+        WAITING_KIND: fact.kind,
+        # The number alone comes again: with the turn before it it does not.
+        WAITING_ID: f"{fact.frame_id}:{fact.request_id}"[:256],
+        WAITING_SINCE: asked_at_ms,
+        WAITING_ENDED_BY: fact.outcome if isinstance(fact, OperatorAnswered) else None,
+    }
 
 
 def _steered(fact: TurnSteered, mark: str) -> SupervisionFinding:

@@ -20,6 +20,7 @@ from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonito
 from lifebus_supervisor.supervision.monitor_table import MonitorTable
 from lifebus_supervisor.supervision.rules.emissions import emissions_of, mode_of
 from lifebus_supervisor.supervision.rules.findings import SupervisionFinding
+from lifebus_supervisor.supervision.rules.waiting import with_ended_waits
 
 CLIENT_ID: Final = APP_SERVER
 """The client under whose name facts from app-servers are recorded."""
@@ -52,6 +53,7 @@ class AppServerRecorder:
         """
         if not findings:
             return ()
+        findings = with_ended_waits(monitor, findings, int(self._environment.epoch() * 1000))
         stored = await self.emit(findings, manifest, monitor.key[1])
         self._monitors.apply(monitor, stored, self._environment.now())
         return stored

@@ -61,7 +61,7 @@ from lifebus_supervisor.runtime.limits.live_context import contexts_of_tries
 from lifebus_supervisor.runtime.run_table import RunTable
 from lifebus_supervisor.supervision.composition import compose_supervisor
 from lifebus_supervisor.supervision.driving import drive
-from lifebus_supervisor.supervision.report import harness_statuses
+from lifebus_supervisor.supervision.report import harness_statuses, waiting_sessions
 from lifebus_supervisor.supervision.supervisor import Supervisor
 from lifebus_supervisor.synthesis.extension_sink import ExtensionSink
 from lifebus_supervisor.synthesis.synthesizer import Synthesizer
@@ -274,6 +274,7 @@ def _compose_api(core: Core, receipts: ReceiptPublisher, count: Callable[[], Map
         (core.settings.runtime_dir, core.settings.state_dir),
         counters=count,
         harnesses=lambda: harness_statuses(core.supervisor, time.monotonic(), time.time()),
+        waiting=lambda: waiting_sessions(core.supervisor),
         retention=lambda: None if retention is None else retention.report(),
         scrub=lambda: None if core.scrubber is None else core.scrubber.report(),
         backup=lambda: None if core.backups is None else core.backups.report(),

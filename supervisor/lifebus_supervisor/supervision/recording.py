@@ -10,7 +10,7 @@ import structlog
 from lifebus_broker.ports import StoredReceipt
 from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.dispatch import EmissionResult
-from lifebus_broker.state.telemetry_keys import COMPACTIONS_BEFORE, PROCESS, SUPERVISOR
+from lifebus_broker.state.telemetry_keys import COMPACTIONS_BEFORE, PROCESS, SUPERVISOR, WAITING
 from lifebus_contract import AdapterManifest, LifecycleEvent
 from lifebus_supervisor.supervision.monitor.process import process_text
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonitor
@@ -73,7 +73,7 @@ class Recorder:
         facts = unrecorded_facts(monitor)
         if registered is None or not monitor.loaded or self._now() < monitor.paused_until or not (findings or facts):
             return ()
-        only_ends = not facts and all(one.event in _ENDS for one in findings)
+        only_ends = not facts and all(one.event in _ENDS or WAITING in one.telemetry for one in findings)
         # Behind an end a tick would be taken for a sign of life.
         is_left_out = (only_ends and not scheduled) or monitor.state.ended
         ticks = [] if is_left_out else [tick_finding(observed=len(findings), **facts)]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonitor
 from lifebus_supervisor.supervision.supervisor import Supervisor
 from lifebus_supervisor.tailing.events import TailedFile
-from lifebus_transports.messages.status import HarnessStatus
+from lifebus_transports.messages.status import HarnessStatus, WaitingSession
 
 
 def harness_statuses(supervisor: Supervisor, now: float, epoch_s: float) -> tuple[HarnessStatus, ...]:
@@ -22,6 +22,16 @@ def harness_statuses(supervisor: Supervisor, now: float, epoch_s: float) -> tupl
         _status(adapter_id, monitors.get(adapter_id, []), files.get(adapter_id, []), (now, epoch_s, ticked))
         for adapter_id in sorted(monitors.keys() | files.keys())
     )
+
+
+def waiting_sessions(supervisor: Supervisor) -> tuple[WaitingSession, ...]:
+    """Return the sessions that wait for somebody, those first that have waited longest."""
+    waiting = [
+        WaitingSession(adapter_id=one.key[0], harness_session_id=one.key[1], waiting=one.state.waits)
+        for one in supervisor.monitors
+        if one.loaded and one.state.waits
+    ]
+    return tuple(sorted(waiting, key=lambda one: (one.waiting[0].since_ms, one.adapter_id, one.harness_session_id)))
 
 
 def _status(

@@ -108,7 +108,10 @@ class Supervisor:
 
     def moment(self) -> Moment:
         """Return when it is."""
-        return Moment(tick=self.ticks, monotonic_s=self.environment.now(), epoch_s=int(self.environment.epoch()))
+        epoch_ms = int(self.environment.epoch() * 1000)
+        second, milliseconds = divmod(epoch_ms, 1000)
+        now = self.environment.now()
+        return Moment(tick=self.ticks, monotonic_s=now, epoch_s=second, milliseconds=milliseconds)
 
     def on_commit(self, stored: Sequence[StoredReceipt]) -> None:
         """Take note of committed receipts; a listener of the fan-out."""
@@ -139,6 +142,7 @@ class Supervisor:
             thresholds=self.limits.thresholds,
             ids=self._bus.ids,
             epoch_s=int(self.environment.epoch()),
+            called_at_ms=self._called_at_ms(call),
             is_spooled=is_spooled,
             is_orphaned=is_orphaned,
             has_end_under_way=monitor.has_end_under_way(self.environment.now()),
@@ -149,6 +153,10 @@ class Supervisor:
         if any(emission.request.event is LifecycleEvent.SESSION_ENDED for emission in merged):
             monitor.mark_closing(self.environment.now())
         return structs.replace(admission, emissions=merged)
+
+    def _called_at_ms(self, call: HookCall) -> int:
+        late = call.spooled_at_epoch_s
+        return int(self.environment.epoch() * 1000) if late is None else late * 1000
 
     def _take_updates(self, only: SessionMonitor | None = None) -> None:
         settle_s = _SETTLE_TICKS * self.limits.interval_s

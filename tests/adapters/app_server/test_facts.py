@@ -248,8 +248,13 @@ RESOLVED = notice("serverRequest/resolved", threadId="t1", requestId=0)
 )
 def test_a_question_to_a_person_and_its_answer_are_reported_once_each(method: str, kind: str) -> None:
     asked, answered = after_begin(ask(method), ({"id": 0, "result": {"decision": "accept"}},), RESOLVED)
-    assert asked == OperatorAsked(session="t1", frame_id="u1", request_id=0, method=method, kind=kind, item_id="i1")
+    assert isinstance(asked, OperatorAsked)
     assert isinstance(answered, OperatorAnswered)
+    assert (asked.session, asked.frame_id, asked.request_id, asked.item_id) == ("t1", "u1", 0, "i1")
+    assert (asked.method, asked.kind) == (method, kind)
+    # When it was asked stands in both: who is waited for is known by it.
+    assert asked.at_ms is not None
+    assert answered.asked_at_ms == asked.at_ms
     assert (answered.outcome, answered.decision, answered.waited_ms, answered.kind) == ("answered", "accept", 0, kind)
 
 

@@ -181,7 +181,7 @@ async def test_a_refused_capability_means_that_the_client_is_not_asked() -> None
             asked.append("client")
             return CallbackResponse.ok()
 
-        needs = [wants("approval_surface", RequirementLevel.REQUIRED)]
+        needs = [wants("session_rename", RequirementLevel.REQUIRED)]
         bus.register("picky", [EVENT], answer, requirements=needs)
         (outcome,) = await bus.emit("emitter", [emission()])
         receipt = receipts_of(outcome)["picky"]
@@ -192,7 +192,7 @@ async def test_a_refused_capability_means_that_the_client_is_not_asked() -> None
 async def test_an_emission_whose_own_requirement_cannot_be_had_asks_no_client() -> None:
     async with bus_box() as bus:
         bus.register("client", [EVENT], answering())
-        needs = [wants("approval_surface", RequirementLevel.REQUIRED)]
+        needs = [wants("session_rename", RequirementLevel.REQUIRED)]
         (outcome,) = await bus.emit("emitter", [emission(requirements=needs)])
         assert {name: one.failure_class for name, one in receipts_of(outcome).items()} == {
             "emitter": FailureClass.CAPABILITY_UNSUPPORTED
@@ -202,15 +202,15 @@ async def test_an_emission_whose_own_requirement_cannot_be_had_asks_no_client() 
 
 async def test_a_preferred_capability_that_is_missing_degrades_the_receipt_and_says_so() -> None:
     async with bus_box() as bus:
-        needs = [wants("approval_surface", RequirementLevel.PREFERRED)]
+        needs = [wants("session_rename", RequirementLevel.PREFERRED)]
         bus.register("modest", [EVENT], answering(), requirements=needs)
         (outcome,) = await bus.emit("emitter", [emission()])
         receipt = receipts_of(outcome)["modest"]
         assert receipt.status == ReceiptStatus.DEGRADED
         assert [(one.capability, one.current_support) for one in receipt.capability_degradations] == [
-            ("approval_surface", SupportState.UNAVAILABLE)
+            ("session_rename", SupportState.UNAVAILABLE)
         ]
-        assert [(one.code, one.capability) for one in receipt.warnings] == [("capability_degraded", "approval_surface")]
+        assert [(one.code, one.capability) for one in receipt.warnings] == [("capability_degraded", "session_rename")]
 
 
 @given(failure=st.sampled_from(FailureClass), wished=st.none() | st.sampled_from(RetryClass))

@@ -5,7 +5,7 @@ import pytest
 from lifebus_contract import CapabilityRequest, FailureClass, ReceiptStatus, RequirementLevel
 from support.bus_box import EVENT, NOW, answering, bus_box, emission, payload
 
-MISSING = CapabilityRequest(capability="approval_surface", level=RequirementLevel.REQUIRED)
+MISSING = CapabilityRequest(capability="session_rename", level=RequirementLevel.REQUIRED)
 
 
 async def test_a_plain_fact_is_recorded_in_the_emitters_name_at_the_brokers_time() -> None:

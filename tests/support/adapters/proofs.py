@@ -139,10 +139,18 @@ async def turn_ids_are_the_harnesss(adapter_id: str) -> None:
     assert parse(adapter_id, PROMPT)[0].request.harness_task_id == "t1"
 
 
-async def approvals_are_passed_over(adapter_id: str) -> None:
+async def approvals_are_observed_and_not_answered(adapter_id: str) -> None:
     async with hook_bus() as bus:
-        recorded, answer = await bus.hook(adapter_id, {**PROMPT, "hook_event_name": "PermissionRequest"})
-    assert (recorded, answer.stdout, answer.exit_code) == ([], b"", 0)
+        request = {**PROMPT, "hook_event_name": "PermissionRequest", "tool_name": "Bash"}
+        recorded, answer = await bus.hook(adapter_id, request)
+    (tick,) = recorded
+    told = {name: tick.telemetry_summary.get(name) for name in ("waiting", "waiting_for", "waiting_kind")}
+    assert (tick.event.value, told) == (
+        "supervisor.tick",
+        {"waiting": "begun", "waiting_for": "permission", "waiting_kind": "Bash"},
+    )
+    # The harness asks its user as if nobody had been told.
+    assert (answer.stdout, answer.exit_code) == (b"", 0)
 
 
 async def hooks_are_the_way_in(adapter_id: str) -> None:

@@ -57,7 +57,10 @@ class ErrorSeen(Struct, frozen=True, kw_only=True, tag=True):
 
 
 class OperatorAsked(Struct, frozen=True, kw_only=True, tag=True):
-    """The server waits for a person: `kind` is ``command_approval``, ``user_input`` and the like."""
+    """The server waits for a person: `kind` is ``command_approval``, ``user_input`` and the like.
+
+    `at_ms` is when it asked, in milliseconds since 1970; None where an older observer reports it.
+    """
 
     session: Identifier
     frame_id: Identifier | None
@@ -65,6 +68,7 @@ class OperatorAsked(Struct, frozen=True, kw_only=True, tag=True):
     method: Identifier
     kind: Identifier
     item_id: Identifier | None = None
+    at_ms: Count | None = None
 
 
 class OperatorAnswered(Struct, frozen=True, kw_only=True, tag=True):
@@ -83,6 +87,7 @@ class OperatorAnswered(Struct, frozen=True, kw_only=True, tag=True):
     item_id: Identifier | None = None
     decision: Identifier | None = None
     waited_ms: Count | None = None
+    asked_at_ms: Count | None = None
     by: Identifier | None = None
 
 

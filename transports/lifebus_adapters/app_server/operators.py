@@ -73,6 +73,7 @@ class PendingQuestions:
             method=request.method,
             kind=kind,
             item_id=identifier(item.item_id) or identifier(item.call_id),
+            at_ms=max(0, at_ms),
         )
         self._pending[request_key(request.id)] = _Asked(asked, at_ms)
         # A server that asks and never resolves must not fill the memory.
@@ -134,6 +135,7 @@ class PendingQuestions:
                 decision=decision,
                 # Clocks may go back between the two messages.
                 waited_ms=None if at_ms is None else min(max(0, at_ms - asked.at_ms), _YEAR_MS),
+                asked_at_ms=fact.at_ms,
                 by=by,
             )
         ]

@@ -32,6 +32,10 @@ _EVENTS: Final = (
     HookEvent(name="Stop", since=(1, 0, 38)),
     HookEvent(name="StopFailure", since=(2, 1, 78)),
     HookEvent(name="SessionEnd", since=(1, 0, 85)),
+    HookEvent(name="PermissionRequest", since=(2, 0, 45)),
+    HookEvent(name="Notification", since=(2, 0, 37)),
+    HookEvent(name="Elicitation", since=(2, 1, 76)),
+    HookEvent(name="ElicitationResult", since=(2, 1, 76)),
 )
 """SessionEnd hooks get 1.5 s unless they set a timeout; ours do."""
 

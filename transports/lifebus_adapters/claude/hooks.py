@@ -6,6 +6,8 @@
   those have an empty `agent_type` and mean nothing.
 - `/clear` ends the session and starts one with a new id in the same process.
 - Esc, HTTP 400 and 401 fire no hook at all; HTTP 500 fires StopFailure.
+- PermissionRequest comes when a dialog is about to ask, Notification six seconds later, and a minute after the end of a
+  turn that nobody goes on from.  That a person has answered is told by no hook: the tool's result shows it, or the end.
 - The status line command is called like a hook, without the hook's name in the payload; what it prints is shown.
 
 How it takes context:
@@ -21,15 +23,18 @@ How it takes context:
 from typing import Final
 
 from lifebus_adapters.claude.telemetry import STATUS_LINE, status_text
+from lifebus_adapters.shared.fields import Payload, identifier, scalar
 from lifebus_adapters.shared.rules import (
     FRAME_CLOSE,
     FRAME_OPEN,
     SESSION_CLOSE,
     SESSION_OPEN,
+    WAIT,
     FactField,
     HookRule,
     HookTable,
     IdentityPaths,
+    WaitRule,
     hook_specific_output,
 )
 from lifebus_contract import LifecycleEvent, ManifestPlacementClass
@@ -43,10 +48,7 @@ _TOOLS: Final = {
     "PostToolUse",
     "PostToolUseFailure",
     "PostToolBatch",
-    "PermissionRequest",
     "PermissionDenied",
-    "Elicitation",
-    "ElicitationResult",
 }
 _SURROUNDINGS: Final = {
     "Setup",
@@ -60,7 +62,47 @@ _SURROUNDINGS: Final = {
     "PreModelSwitch",
     "PostModelSwitch",
 }
-_DISPLAY: Final = {"Notification", "MessageDisplay", "UserPromptExpansion", STATUS_LINE}
+_DISPLAY: Final = {"MessageDisplay", "UserPromptExpansion", STATUS_LINE}
+_NOTICES: Final = {
+    "permission_prompt": "permission",
+    "worker_permission_prompt": "permission",
+    "idle_prompt": "idle",
+    "elicitation_dialog": "input",
+    "elicitation_url_dialog": "input",
+}
+"""What Claude Code waits for, by the type of its notification; the others are about something else."""
+
+_ANSWERS: Final = {"elicitation_complete": "input", "elicitation_response": "input"}
+"""What it does not wait for any more."""
+
+_QUESTIONS: Final = {"AskUserQuestion"}
+"""The tools whose dialog asks for more than a permission."""
+
+
+def _type_of_notice(payload: Payload) -> str:
+    return str(scalar(payload, "notification_type", str) or "")
+
+
+def _begun_by_notice(payload: Payload) -> str | None:
+    return _NOTICES.get(_type_of_notice(payload))
+
+
+def _ended_by_notice(payload: Payload) -> str | None:
+    return _ANSWERS.get(_type_of_notice(payload))
+
+
+def _asked_for(payload: Payload) -> str:
+    return "input" if identifier(payload, "tool_name") in _QUESTIONS else "permission"
+
+
+def _kind_of_notice(payload: Payload) -> str | None:
+    return "elicitation" if _type_of_notice(payload).startswith("elicitation_") else None
+
+
+def _elicitation(payload: Payload) -> str:  # noqa: ARG001  one kind, whatever it asks
+    return "elicitation"
+
+
 _TEAM: Final = {"TeammateIdle", "TaskCreated", "TaskCompleted"}
 
 HOOKS: Final = HookTable(
@@ -96,6 +138,14 @@ HOOKS: Final = HookTable(
             subagent=True,
         ),
         "SessionEnd": HookRule(events=SESSION_CLOSE, facts=(FactField("reason"),)),
+        "PermissionRequest": HookRule(events=WAIT, waits=WaitRule(begins=_asked_for, kind="tool_name")),
+        # Six seconds after the request of a permission, so that it says nothing new; a minute after a turn's end.
+        "Notification": HookRule(
+            events=WAIT,
+            waits=WaitRule(begins=_begun_by_notice, ends=_ended_by_notice, kind=_kind_of_notice, reminder=True),
+        ),
+        "Elicitation": HookRule(events=WAIT, waits=WaitRule(begins="input", kind=_elicitation)),
+        "ElicitationResult": HookRule(events=WAIT, waits=WaitRule(ends="input", kind=_elicitation)),
     },
     silent=frozenset(_TOOLS | _SURROUNDINGS | _DISPLAY | _TEAM),
     answer=hook_specific_output,

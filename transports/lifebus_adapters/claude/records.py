@@ -1,6 +1,6 @@
 """The lines of a Claude Code transcript as types: the few fields that hold facts, of the many there are."""
 
-from typing import Final
+from typing import Any, Final, cast
 
 from msgspec import Raw, Struct
 
@@ -34,6 +34,14 @@ class AssistantMessage(Struct):
 
     model: str | None = None
     usage: TokenUsage | None = None
+    content: Any = None
+
+    @property
+    def tool_calls(self) -> list[Any]:
+        """The ids of the tools that it calls."""
+        blocks: list[Any] = self.content if isinstance(self.content, list) else []
+        calls = [cast("dict[str, Any]", one) for one in blocks if isinstance(one, dict)]
+        return [one.get("id") for one in calls if one.get("type") == "tool_use"]
 
 
 class ContentBlock(Struct):
@@ -41,6 +49,7 @@ class ContentBlock(Struct):
 
     type: str = ""
     text: str | None = None
+    tool_use_id: Any = None
 
 
 class UserMessage(Struct):
@@ -59,6 +68,12 @@ class UserMessage(Struct):
     def is_tool_result(self) -> bool:
         """Whether a tool wrote it, not a user."""
         return isinstance(self.content, list) and any(part.type == "tool_result" for part in self.content)
+
+    @property
+    def tool_results(self) -> list[Any]:
+        """The ids of the calls whose results it has."""
+        parts = self.content if isinstance(self.content, list) else []
+        return [part.tool_use_id for part in parts if part.type == "tool_result"]
 
 
 class CompactMetadata(Struct, rename="camel"):

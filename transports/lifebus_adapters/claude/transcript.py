@@ -43,6 +43,7 @@ from lifebus_adapters.shared.telemetry import (
     TurnStarted,
     Usage,
 )
+from lifebus_adapters.shared.tool_calls import OpenCalls
 
 _USED: Final = "transcript:usage.input+cache_creation+cache_read+output"
 _AFTER_COMPACTION: Final = "transcript:compact_boundary.postTokens"
@@ -78,6 +79,7 @@ class TranscriptReader:
         self._is_copied = False
         self._refused = False
         self._compactions = 0
+        self._calls = OpenCalls()
 
     def read(self, record: bytes) -> Sequence[Fact]:
         """Return the facts in a line (see `RecordReader`).
@@ -121,6 +123,7 @@ class TranscriptReader:
         if model == _SYNTHETIC:
             return ()
         self._model = model or self._model
+        self._calls.call(answer.tool_calls)
         alive = () if self._is_copied else (Activity(session=session),)
         used = 0 if answer.usage is None else answer.usage.context_tokens
         return (*alive, self._usage(session, used, _USED)) if used else alive
@@ -128,13 +131,15 @@ class TranscriptReader:
     def _prompt(self, session: str, line: Line, prompt: UserMessage) -> Sequence[Fact]:
         turn = named(line.prompt_id, "promptId")
         if prompt.is_tool_result:
-            return () if self._is_copied else (Activity(session=session),)
+            done = self._calls.finish(session, prompt.tool_results, line.timestamp)
+            return () if self._is_copied else (Activity(session=session), *done)
         if _is_interruption(line, prompt):
             return self._ended(session, turn or self._turn, "interrupted", "transcript:interruptedMessageId")
         # One prompt may be written in several lines with the same id.
         if turn is None or turn == self._last_prompt or not _opens_turn(line, prompt):
             return ()
         self._turn = self._last_prompt = turn
+        self._calls.begin_turn()
         return (TurnStarted(session=session, frame_id=turn),)
 
     def _system(self, session: str, line: Line) -> Sequence[Fact]:

@@ -23,6 +23,7 @@ _EVENTS: Final = (
     HookEvent(name="PreCompact", since=_MEASURED),
     HookEvent(name="PostCompact", since=_MEASURED),
     HookEvent(name="Stop", since=(0, 114, 0)),
+    HookEvent(name="PermissionRequest", since=_MEASURED),
     HookEvent(name="Interrupt", since=_MEASURED, timeout_s=3),
     HookEvent(name="SessionEnd", since=(0, 145, 0), timeout_s=3),
 )

@@ -22,10 +22,12 @@ from lifebus_adapters.shared.rules import (
     FRAME_OPEN,
     SESSION_CLOSE,
     SESSION_OPEN,
+    WAIT,
     FactField,
     HookRule,
     HookTable,
     IdentityPaths,
+    WaitRule,
     hook_specific_output,
 )
 from lifebus_contract import LifecycleEvent, ManifestPlacementClass
@@ -64,8 +66,9 @@ HOOKS: Final = HookTable(
         # No FRAME_CLOSE: nothing announced that the turn was about to end.
         "Interrupt": HookRule(events=(LifecycleEvent.FRAME_ENDED,), frame_end="interrupted"),
         "SessionEnd": HookRule(events=SESSION_CLOSE, facts=(FactField("reason"),)),
+        "PermissionRequest": HookRule(events=WAIT, waits=WaitRule(begins="permission", kind="tool_name")),
     },
-    silent=frozenset({"PreModelRequest", "PostModelRequest", "PreToolUse", "PostToolUse", "PermissionRequest"}),
+    silent=frozenset({"PreModelRequest", "PostModelRequest", "PreToolUse", "PostToolUse"}),
     answer=hook_specific_output,
 )
 """What each Codex hook means."""

@@ -33,6 +33,7 @@ from lifebus_adapters.shared.telemetry import (
     TurnStarted,
     Usage,
 )
+from lifebus_adapters.shared.tool_calls import OpenCalls
 from lifebus_contract.fields import Count, FactValue
 
 _NULL: Final = Raw(b"null")
@@ -47,17 +48,21 @@ _TYPED_BY_OTHERS: Final = frozenset({"user", "developer", "system"})
 _HOOK_PROMPT: Final = "HookPrompt"
 _USER_MESSAGE: Final = "UserMessage"
 _ITEMS_OF_OTHERS: Final = frozenset({_USER_MESSAGE, _HOOK_PROMPT})
+_CALLS: Final = frozenset({"function_call", "custom_tool_call", "local_shell_call"})
+_RESULTS: Final = frozenset({"function_call_output", "custom_tool_call_output"})
 
 
 class _Line(Struct):
     type: str
     payload: Raw = _NULL
     ordinal: Count | None = None
+    timestamp: Any = None
 
 
 class _Kind(Struct):
     type: str = ""
     role: str | None = None
+    call_id: Any = None
 
 
 class _Meta(Struct):
@@ -134,6 +139,7 @@ class RolloutReader:
         # The turn that has begun, as long as nothing shows that its prompt was taken.
         self._untaken: str | None = None
         self._compactions = 0
+        self._calls = OpenCalls()
 
     def read(self, record: bytes) -> Sequence[Fact]:
         """Return the facts in a line (see `RecordReader`).
@@ -202,7 +208,16 @@ class RolloutReader:
         if self._in_compaction or not _is_activity(line):
             return ()
         self._untaken = None
-        return (Activity(session=session),)
+        return (Activity(session=session), *self._tools(session, line))
+
+    def _tools(self, session: str, line: _Line) -> Sequence[Fact]:
+        """Take a tool's call or its result; return that no call is without its result any more."""
+        if line.type != "response_item":
+            return ()
+        item = _KIND.read(line.payload)
+        if item.type in _CALLS:
+            self._calls.call([item.call_id])
+        return self._calls.finish(session, [item.call_id], line.timestamp) if item.type in _RESULTS else ()
 
     def _compacted(self, session: str, ordinal: int | None) -> Sequence[Fact]:
         self._compactions += 1
@@ -211,6 +226,7 @@ class RolloutReader:
         return (Compacted(session=session, key=key),)
 
     def _task_started(self, session: str, started: _Started) -> Sequence[Fact]:
+        self._calls.begin_turn()
         self._task_window = started.model_context_window or self._task_window
         turn = named(started.turn_id, "payload.turn_id")
         attributed = started.turn_attribution != _NULL

@@ -15,7 +15,8 @@ from lifebus_adapters.shared.hook_groups import check_groups, group_entries, is_
 _NAME: Final = "lifebus"
 _SINCE: Final = (0, 26, 0)
 _EVENTS: Final = tuple(
-    HookEvent(name=name, since=_SINCE) for name in ("SessionStart", "BeforeAgent", "AfterAgent", "SessionEnd")
+    HookEvent(name=name, since=_SINCE)
+    for name in ("SessionStart", "BeforeAgent", "AfterAgent", "Notification", "SessionEnd")
 )
 _OLD_SETTINGS: Final = frozenset({"enabled", "disabled", "notifications"})
 """Keys beside the events that versions before `hooksConfig` had, and that newer ones pass over."""

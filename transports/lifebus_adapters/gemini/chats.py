@@ -11,13 +11,14 @@
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from lifebus_adapters.gemini.windows import window_of
 from lifebus_adapters.shared.lines import LineDecoder, named
-from lifebus_adapters.shared.telemetry import Activity, Fact, Surroundings, TurnEnded, TurnStarted, Usage
+from lifebus_adapters.shared.telemetry import Activity, Fact, Surroundings, ToolsDone, TurnEnded, TurnStarted, Usage
+from lifebus_adapters.shared.tool_calls import epoch_ms
 from lifebus_contract import InvalidRequest
 from lifebus_contract.fields import Count
 
@@ -53,6 +54,7 @@ class _Line(Struct):
     content: str | _Part | tuple[str | _Part, ...] | None = None
     tokens: _Tokens | None = None
     model: str | None = None
+    timestamp: Any = None
     patch: _Patch | None = field(default=None, name="$set")
     rewind_to: str | None = field(default=None, name="$rewindTo")
 
@@ -157,5 +159,8 @@ def _from_others(session: str, line: _Line) -> Sequence[Fact]:
         return ()
     parts = line.content if isinstance(line.content, tuple) else (line.content,)
     if any(isinstance(part, _Part) and part.function_response is not UNSET for part in parts):
-        return (Activity(session=session),)
+        # The results of all tools that were called together are sent together.
+        at_ms = epoch_ms(line.timestamp)
+        done = () if at_ms is None else (ToolsDone(session=session, at_ms=at_ms),)
+        return (Activity(session=session), *done)
     return (TurnStarted(session=session),)

@@ -17,18 +17,26 @@ How it takes context:
 
 from typing import Final
 
+from lifebus_adapters.shared.fields import Payload, scalar
 from lifebus_adapters.shared.rules import (
     FRAME_CLOSE,
     FRAME_OPEN,
     SESSION_CLOSE,
     SESSION_OPEN,
+    WAIT,
     FactField,
     HookRule,
     HookTable,
     IdentityPaths,
+    WaitRule,
     hook_specific_output,
 )
 from lifebus_contract import ManifestPlacementClass
+
+
+def _begun_by_notice(payload: Payload) -> str | None:
+    return "permission" if scalar(payload, "notification_type", str) == "ToolPermission" else None
+
 
 HOOKS: Final = HookTable(
     name=("hook_event_name",),
@@ -41,6 +49,7 @@ HOOKS: Final = HookTable(
         "BeforeAgent": HookRule(events=FRAME_OPEN, may_continue=True, takes=ManifestPlacementClass.PRE_FRAME_TRAILING),
         "AfterAgent": HookRule(events=FRAME_CLOSE, facts=(FactField("stop_hook_active", bool),)),
         "SessionEnd": HookRule(events=SESSION_CLOSE, facts=(FactField("reason"),)),
+        "Notification": HookRule(events=WAIT, waits=WaitRule(begins=_begun_by_notice, kind="details.type")),
     },
     silent=frozenset(
         {
@@ -49,7 +58,6 @@ HOOKS: Final = HookTable(
             "BeforeModel",
             "BeforeTool",
             "BeforeToolSelection",
-            "Notification",
             "PreCompress",
         }
     ),

@@ -22,6 +22,11 @@ _EVENTS: Final = tuple(
         "session.error",
         "session.deleted",
         "dispose",
+        "permission.asked",
+        "permission.replied",
+        "question.asked",
+        "question.replied",
+        "question.rejected",
     )
 )
 

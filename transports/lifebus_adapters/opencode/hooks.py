@@ -7,6 +7,8 @@ A plugin inside OpenCode passes on ``{"hook": …, "input": …, "output": …}`
 - A model's error is session.error, and then session.idle, perhaps twice.
 - After session.compacted OpenCode runs another model step without chat.message.
 - OpenCode's `dispose` names no session: the plugin names each one that it has seen open.
+- permission.asked and question.asked come when a person is asked, permission.replied, question.replied and
+  question.rejected when that is over, each with the request's id.
 - message.updated carries token counts: samples for pressure levels, not events.
 
 The plugin gets back text parts, which it pushes behind those of the user's message in `chat.message`.  That is
@@ -15,18 +17,22 @@ user-role text after the prompt: `pre_frame_trailing`, and no `developer_equival
 
 from typing import Any, Final
 
+from lifebus_adapters.shared.fields import Payload
 from lifebus_adapters.shared.rules import (
     FRAME_CLOSE,
     FRAME_OPEN,
     SESSION_CLOSE,
     SESSION_OPEN,
+    WAIT,
     FactField,
     HookRule,
     HookTable,
     IdentityPaths,
+    WaitRule,
 )
 from lifebus_contract import LifecycleEvent, ManifestPlacementClass
 
+_EVENT: Final = "input.event.properties"
 _SESSION: Final = ("input.sessionID", "input.event.properties.sessionID")
 
 _HOOKS: Final = {
@@ -61,6 +67,10 @@ def _answer(hook: str, context: str) -> dict[str, Any]:  # noqa: ARG001  one hoo
     return {"parts": [{"type": "text", "text": context}]}
 
 
+def _question(payload: Payload) -> str:  # noqa: ARG001  one kind, whatever it asks
+    return "question"
+
+
 HOOKS: Final = HookTable(
     # The event's own type first: all events come through the one hook `event`.
     name=("input.event.type", "hook"),
@@ -87,6 +97,18 @@ HOOKS: Final = HookTable(
             frame_end="failed",
         ),
         "session.deleted": HookRule(events=SESSION_CLOSE),
+        "permission.asked": HookRule(
+            events=WAIT,
+            waits=WaitRule(begins="permission", kind=f"{_EVENT}.permission", request=f"{_EVENT}.id"),
+        ),
+        "permission.replied": HookRule(
+            events=WAIT,
+            facts=(FactField("input.event.properties.reply", name="decision"),),
+            waits=WaitRule(ends="permission", request=f"{_EVENT}.requestID"),
+        ),
+        "question.asked": HookRule(events=WAIT, waits=WaitRule(begins="input", kind=_question, request=f"{_EVENT}.id")),
+        "question.replied": HookRule(events=WAIT, waits=WaitRule(ends="input", request=f"{_EVENT}.requestID")),
+        "question.rejected": HookRule(events=WAIT, waits=WaitRule(ends="input", request=f"{_EVENT}.requestID")),
         # Before any session the plugin names none: its receipt says that the identity is not available.
         "dispose": HookRule(events=SESSION_CLOSE),
     },

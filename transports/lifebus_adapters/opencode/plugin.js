@@ -5,6 +5,11 @@ const reductions = {
   "session.compacted": ({ sessionID }) => ({ sessionID }),
   "session.error": ({ sessionID, error }) => sessionID && { sessionID, error: { name: error?.name } },
   "session.deleted": ({ sessionID, info }) => ({ sessionID: sessionID ?? info?.id }),
+  "permission.asked": ({ sessionID, id, permission }) => ({ sessionID, id, permission }),
+  "permission.replied": ({ sessionID, requestID, reply }) => ({ sessionID, requestID, reply }),
+  "question.asked": ({ sessionID, id }) => ({ sessionID, id }),
+  "question.replied": ({ sessionID, requestID }) => ({ sessionID, requestID }),
+  "question.rejected": ({ sessionID, requestID }) => ({ sessionID, requestID }),
   "message.updated": ({ sessionID, info }) => isAnswer(info) && { sessionID: sessionID ?? info.sessionID, info: answer(info) },
 }
 

@@ -9,6 +9,7 @@ Rules that hold for every harness:
   that is sent again or comes from the spool, is recorded once.
 """
 
+from collections.abc import Callable
 from hashlib import sha256
 from typing import Any, Final, cast
 
@@ -124,6 +125,7 @@ def read_hook(
         may_continue=rule is not None and rule.may_continue,
         announces=rule is not None and rule.announces,
         by_harness=table.in_process,
+        reminds=rule is not None and rule.waits is not None and rule.waits.reminder,
     )
 
 
@@ -132,7 +134,7 @@ def _emissions(  # noqa: PLR0917  everything that one call is made of
 ) -> tuple[Emission, ...]:
     # A hook that is known and silent has no rule.
     rule = table.rules.get(name)
-    if rule is None or _means_nothing(payload, rule):
+    if rule is None or _means_nothing(payload, rule) or _says_no_wait(payload, rule):
         return ()
     invocation = _invocation(call, payload, name, table, ids)
     return tuple(_emission(event, invocation, manifest) for event in rule.events)
@@ -188,8 +190,11 @@ def _invocation(call: HookCall, payload: Payload, name: str, table: HookTable, i
     session = _session(payload, name, table, warnings)
     # What is about no session is about none of its directories.
     place = {} if session is None else _cwd(call, payload)
-    facts: dict[str, FactValue] = {"source_hook": name, **place, **_facts(payload, rule)}
-    frame = _frame(call, payload, rule, paths, warnings) if about_frame else None
+    told = {**_facts(payload, rule), **_wait_facts(payload, rule)}
+    facts: dict[str, FactValue] = {"source_hook": name, **place, **told}
+    # A wait is of the turn that its call names; where that is does not matter to one that names none.
+    in_frame = about_frame or (rule.waits is not None and _named_frame(payload, paths) is not None)
+    frame = _frame(call, payload, rule, paths, warnings) if in_frame else None
     native = _event_id(payload, paths, warnings, about_session=about_session)
     return _Invocation(
         session=session,
@@ -271,6 +276,36 @@ def _frame(
 def _facts(payload: Payload, rule: HookRule) -> dict[str, FactValue]:
     found = {fact.key: scalar(payload, fact.path, fact.kind) for fact in rule.facts}
     return {key: value for key, value in found.items() if value is not None}
+
+
+def _says_no_wait(payload: Payload, rule: HookRule) -> bool:
+    """Whether a call of a hook about waits says nothing of any."""
+    if rule.waits is None:
+        return False
+    return _word(rule.waits.begins, payload) is None and _word(rule.waits.ends, payload) is None
+
+
+def _wait_facts(payload: Payload, rule: HookRule) -> dict[str, FactValue]:
+    """Return the facts of a wait in a call: that it begins or ends, for what, for what kind of thing."""
+    if rule.waits is None:
+        return {}
+    begins, ends = _word(rule.waits.begins, payload), _word(rule.waits.ends, payload)
+    found: dict[str, FactValue] = {"waiting": "ended" if begins is None else "begun", "waiting_for": begins or ends}
+    kind = rule.waits.kind(payload) if callable(rule.waits.kind) else _named(payload, rule.waits.kind)
+    request = _named(payload, rule.waits.request)
+    if kind is not None:
+        found["waiting_kind"] = kind
+    if request is not None:
+        found["waiting_id"] = request
+    return found
+
+
+def _word(word: str | Callable[[Payload], str | None] | None, payload: Payload) -> str | None:
+    return word(payload) if callable(word) else word
+
+
+def _named(payload: Payload, path: str) -> str | None:
+    return identifier(payload, path) if path else None
 
 
 def _cwd(call: HookCall, payload: Payload) -> dict[str, FactValue]:

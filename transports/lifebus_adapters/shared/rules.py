@@ -31,6 +31,10 @@ FRAME_CLOSE = (LifecycleEvent.FRAME_ENDING, LifecycleEvent.FRAME_ENDED)
 """What one stop hook yields: lifebus never blocks a stop, so the frame has ended."""
 
 
+WAIT = (LifecycleEvent.SUPERVISOR_TICK,)
+"""What a hook yields that says that a person is waited for, or not any more."""
+
+
 class FactField(Struct, frozen=True):
     """A field of a payload that goes into `telemetry`: its path, its type, and its key if that is not the last part."""
 
@@ -44,6 +48,22 @@ class FactField(Struct, frozen=True):
         return self.name or self.path.rpartition(".")[2]
 
 
+class WaitRule(Struct, frozen=True, kw_only=True):
+    """What a hook says of a session that waits for a person (docs/waiting.md).
+
+    `begins` says for what it waits from now on: ``permission``, ``input`` or ``idle``; `ends` what it does not wait for
+    any more.  Both are a word, or a function that takes it from the payload and returns None where it says nothing of
+    it.  `kind` is the path of the kind of thing, or a function of the payload; `request` that of the harness's own id.
+    A `reminder` repeats what another hook has said, if that one is called: it adds nothing to a wait that is known.
+    """
+
+    begins: str | Callable[[Payload], str | None] | None = None
+    ends: str | Callable[[Payload], str | None] | None = None
+    kind: str | Callable[[Payload], str | None] = ""
+    request: str = ""
+    reminder: bool = False
+
+
 class HookRule(Struct, frozen=True, kw_only=True):
     """What one native hook means.
 
@@ -53,6 +73,7 @@ class HookRule(Struct, frozen=True, kw_only=True):
     a turn or agent is known by their ids. One that `may_continue` comes for a prompt, and also where a refused stop
     made the turn go on. One that `announces` has a lone `frame.ending` or `frame.ended`, and the frame may go on.
     `takes` is the placement class of the context that its answer may carry, None where it carries none.
+    `waits` says that the hook is about a wait for a person; its one event is a `supervisor.tick` then (`WAIT`).
     """
 
     events: tuple[LifecycleEvent, ...]
@@ -65,6 +86,7 @@ class HookRule(Struct, frozen=True, kw_only=True):
     announces: bool = False
     mode: IntegrationMode = IntegrationMode.NATIVE_HOOK
     takes: ManifestPlacementClass | None = None
+    waits: WaitRule | None = None
 
 
 class IdentityPaths(Struct, frozen=True, kw_only=True):

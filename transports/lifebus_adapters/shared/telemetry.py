@@ -94,13 +94,23 @@ class SessionClosed(Struct, frozen=True, kw_only=True, tag=True):
     evidence: str
 
 
+class ToolsDone(Struct, frozen=True, kw_only=True, tag=True):
+    """At `at_ms`, in milliseconds since 1970, the last tool call of a session that was without its result got it.
+
+    What a tool of the session itself was to be permitted is settled then: a refusal is a result as well.
+    """
+
+    session: str
+    at_ms: int
+
+
 class Activity(Struct, frozen=True, kw_only=True, tag=True):
     """The model or a tool did something: a sign of life, nothing more."""
 
     session: str
 
 
-Fact = Usage | WindowKnown | Compacted | TurnStarted | TurnContinued | TurnEnded | SessionClosed | Activity
+Fact = Usage | WindowKnown | Compacted | TurnStarted | TurnContinued | TurnEnded | SessionClosed | ToolsDone | Activity
 """Every fact that telemetry can hold."""
 
 

@@ -13,7 +13,10 @@ from lifebus_transports.messages.state import StateHint
 
 
 class Backfill(Document, frozen=True, kw_only=True, omit_defaults=True):
-    """`backfill`: receipts after a position.  Without `epoch` the current history is meant."""
+    """`backfill`: receipts after a position.  Without `epoch` the current history is meant.
+
+    `waiting` reads only what says that a session begins to wait for a person, or does not any more.
+    """
 
     epoch: str | None = None
     after: Count = 0
@@ -24,6 +27,7 @@ class Backfill(Document, frozen=True, kw_only=True, omit_defaults=True):
     event: LifecycleEvent | None = None
     status: ReceiptStatus | None = None
     since_epoch_s: Count | None = None
+    waiting: bool = False
 
 
 class WireReceipt(Struct, frozen=True, array_like=True):

@@ -5,7 +5,7 @@ from msgspec import Struct
 from lifebus_contract import (
     LifecycleEvent,
 )
-from lifebus_contract.views import LedgerStatus
+from lifebus_contract.views import LedgerStatus, Wait
 from lifebus_transports.messages.state import BackupStatus, RetentionStatus, ScrubStatus
 
 
@@ -31,10 +31,19 @@ class HarnessStatus(Struct, frozen=True, kw_only=True):
     degraded: tuple[str, ...] = ()
 
 
+class WaitingSession(Struct, frozen=True, kw_only=True):
+    """A session that waits for a person, and for what, the oldest first (docs/waiting.md)."""
+
+    adapter_id: str
+    harness_session_id: str
+    waiting: tuple[Wait, ...]
+
+
 class BrokerStatus(Struct, frozen=True, kw_only=True):
     """How the broker is: `counters` count since it started, `uptime_s` in whole seconds.
 
-    `harnesses` has one entry an adapter that was seen; `retention` and `scrub` are None where nothing durable is kept,
+    `harnesses` has one entry an adapter that was seen, `waiting` one a supervised session that waits for a person;
+    `retention` and `scrub` are None where nothing durable is kept,
     `backup` also where none are scheduled.
     """
 
@@ -48,6 +57,7 @@ class BrokerStatus(Struct, frozen=True, kw_only=True):
     clients: int
     counters: dict[str, int]
     harnesses: tuple[HarnessStatus, ...] = ()
+    waiting: tuple[WaitingSession, ...] = ()
     retention: RetentionStatus | None = None
     scrub: ScrubStatus | None = None
     backup: BackupStatus | None = None

@@ -140,6 +140,7 @@ def _query(filters: ReceiptFilter, since: str | None) -> "Backfill":
         event=filters.lifecycle_event,
         status=filters.receipt_status,
         since_epoch_s=max(0, int(moment.timestamp())) if moment is not None else None,
+        waiting=filters.waiting,
     )
 
 
@@ -327,13 +328,15 @@ def predicate(filters: ReceiptFilter, since: datetime | None = None) -> Callable
     adapter, event, status = filters.adapter_id, filters.lifecycle_event, filters.receipt_status
     # Receipts count whole seconds, so the bound does as well.
     earliest = int(since.timestamp()) if since is not None else None
-    if adapter is None and event is None and status is None and earliest is None and filters.payload is None:
+    asked = (adapter, event, status, earliest, filters.payload)
+    if not filters.waiting and all(one is None for one in asked):
         return None
     return lambda receipt: (
         (adapter is None or receipt.adapter_id == adapter)
         and (event is None or receipt.event is event)
         and (status is None or receipt.status is status)
         and (earliest is None or receipt.at_epoch_s >= earliest)
+        and (not filters.waiting or receipt.telemetry_summary.get("waiting_for") is not None)
         and (filters.payload is None or any(one.payload_id == filters.payload for one in receipt.payload_receipts))
     )
 

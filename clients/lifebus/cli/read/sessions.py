@@ -3,13 +3,16 @@
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from cyclopts import Parameter
 
 from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_adapter, parse_moment, parse_session
 from lifebus.cli.connection import on_bus
 from lifebus.cli.exit_codes import ExitCode
 from lifebus.cli.session_names import choose_session, name_of
 from lifebus.cli.terminal import clean, paint, put, put_json, put_table, say, time_text
+from lifebus.cli.waiting import since_text, waiting_text
 
 if TYPE_CHECKING:
     from lifebus_contract.views import SessionHead
@@ -26,6 +29,7 @@ def sessions(
     *,
     adapter: str | None = None,
     open_only: bool = False,
+    waiting: Annotated[bool, Parameter(negative="")] = False,
     since: str | None = None,
     until: str | None = None,
     connection: ConnectionOptions = DEFAULT_CONNECTION,
@@ -36,6 +40,7 @@ def sessions(
         session: Only this one: its short name, e.g. api#3, or ADAPTER/SESSION; exit code 1 when there is none.
         adapter: Only this adapter's.
         open_only: Only those that have not ended.
+        waiting: Only those that wait for a person.
         since: Only those of which there is a receipt since a time: 10m ago, or 2026-11-21T20:00:00Z.
         until: Only those that began before a time.
         connection: Where the broker is, and the form of the answer.
@@ -53,6 +58,7 @@ def sessions(
         if (pair is None or (one.adapter_id, one.harness_session_id) == pair)
         and (wanted is None or one.adapter_id == wanted)
         and not (open_only and one.ended)
+        and (not waiting or one.waiting)
         and (earliest is None or one.last_at_epoch_s >= earliest)
         and (latest is None or one.started_at_epoch_s <= latest)
     ]
@@ -77,8 +83,11 @@ def pressure_text(head: "SessionHead") -> str:
 
 
 def state_text(head: "SessionHead") -> str:
-    """Return whether a session is over, and what is open in it."""
-    return "ended" if head.ended else f"open, {len(head.open_frames)} frames" if head.open_frames else "open"
+    """Return whether a session is over, what is open in it, and for what it waits."""
+    if head.ended:
+        return "ended"
+    frames = f"open, {len(head.open_frames)} frames" if head.open_frames else "open"
+    return f"{frames}, waits for {waiting_text(head.waiting)}" if head.waiting else frames
 
 
 def _document(head: "SessionHead") -> dict[str, Any]:
@@ -131,6 +140,7 @@ def _lines(head: "SessionHead") -> Iterator[str]:
         "branch": head.git_branch,
         "title": head.title,
         "state": state_text(head),
+        "waiting": f"since {since_text(head.waiting[0])}" if head.waiting else None,
         "began": time_text(head.started_at_epoch_s * 1_000),
         "last": f"{time_text(head.last_at_epoch_s * 1_000)}, {head.last_event.value}, {head.last_status.value}",
         "turns": head.turns,

@@ -11,6 +11,7 @@ from lifebus.cli.connection import on_bus
 from lifebus.cli.exit_codes import ExitCode, UsageError
 from lifebus.cli.session_names import name_of, resolve_session
 from lifebus.cli.terminal import clean, paint, put, put_json, say, size_text, time_text
+from lifebus.cli.waiting import since_text, waiting_text
 from lifebus_contract import LifebusError
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from lifebus.client import Bus
     from lifebus_contract.views import SessionHead
     from lifebus_transports.messages.state import BackupStatus, RetentionStatus, ScrubStatus
-    from lifebus_transports.messages.status import BrokerStatus
+    from lifebus_transports.messages.status import BrokerStatus, WaitingSession
 
 _SESSIONS: Final = 8
 """Most open sessions that are named."""
@@ -74,6 +75,8 @@ def status(*, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
         put(f"{paint(clean(harness.adapter_id).ljust(9), 'bold')} {clean(harness_text(harness))}")
     if open_now:
         put(f"{paint('sessions'.ljust(9), 'dim')} {clean(_sessions_text(open_now))}")
+    for waiting in found.waiting:
+        put(f"{paint('waiting'.ljust(9), 'yellow')} {_waiting_session_text(waiting)}")
     for one in hooks:
         put(f"{paint('hooks'.ljust(9), 'dim')} {paint(clean(one.evidence), '' if one.state == 'ok' else 'yellow')}")
     return ExitCode.OK if healthy else ExitCode.NEGATIVE
@@ -99,6 +102,12 @@ def _upgrade_text(installed: str) -> str:
     from lifebus_admin.service.managers import restart_advice  # noqa: PLC0415
 
     return f"installed is {installed}, which the broker runs after a restart: {restart_advice()}"
+
+
+def _waiting_session_text(one: "WaitingSession") -> str:
+    """Return which session waits, for what, and since when."""
+    session = f"{one.adapter_id}/{one.harness_session_id}"
+    return clean(f"{session}: {waiting_text(one.waiting)}, since {since_text(one.waiting[0])}")
 
 
 def _lacking_text(lacks: tuple[str, ...]) -> str:

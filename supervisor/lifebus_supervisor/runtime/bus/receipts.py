@@ -8,7 +8,21 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from lifebus_broker.state.pressure import percent_of
-from lifebus_broker.state.telemetry_keys import FRAME, OPERATOR, OPERATOR_KIND, PERCENT, REQUEST, USED
+from lifebus_broker.state.telemetry_keys import (
+    FRAME,
+    OPERATOR,
+    OPERATOR_KIND,
+    PERCENT,
+    REQUEST,
+    USED,
+    WAITING,
+    WAITING_ENDED_BY,
+    WAITING_FOR,
+    WAITING_ID,
+    WAITING_KIND,
+    WAITING_SINCE,
+)
+from lifebus_broker.state.waiting import BEGUN, ENDED, INPUT, PERMISSION
 from lifebus_contract import (
     CONTRACT_VERSION,
     AcceptablePlacement,
@@ -26,6 +40,7 @@ from lifebus_contract import (
 from lifebus_contract.fields import FactValue
 from lifebus_contract.flows import FLOW_ADAPTER, OutcomeKind, StepVerdict
 from lifebus_contract.ids import EVENT, INVOCATION, PAYLOAD
+from lifebus_contract.questions import QuestionKind
 from lifebus_contract.runs import ContextSignals
 from lifebus_supervisor.runtime.bus.manifest import ADAPTER_VERSION, MODE
 from lifebus_supervisor.runtime.limits.run_limits import fullest
@@ -204,6 +219,9 @@ def _asked(maker: _Maker, _: RunState, record: Asked) -> None:
         OPERATOR: "asked",
         OPERATOR_KIND: f"{QUESTION_KIND}{record.question_kind.value}",
         REQUEST: record.question_id,
+        **_wait_facts(record),
+        WAITING: BEGUN,
+        WAITING_SINCE: record.at_ms,
     }
     maker.add(LifecycleEvent.SUPERVISOR_TICK, facts, step=record.step)
 
@@ -215,8 +233,19 @@ def _answered(maker: _Maker, _: RunState, record: Answered) -> None:
         REQUEST: record.question_id,
         "action": record.action.value,
         "responder": record.responder,
+        **_wait_facts(record),
+        WAITING: ENDED,
+        WAITING_ENDED_BY: "answered",
     }
     maker.add(LifecycleEvent.SUPERVISOR_TICK, facts, step=record.step)
+
+
+def _wait_facts(record: Asked | Answered) -> _Facts:
+    return {
+        WAITING_FOR: PERMISSION if record.question_kind is QuestionKind.APPROVAL else INPUT,
+        WAITING_KIND: f"{QUESTION_KIND}{record.question_kind.value}",
+        WAITING_ID: record.question_id,
+    }
 
 
 def _retried(maker: _Maker, _: RunState, record: RetryRequested) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 
 from lifebus_adapters.adapter import CallerProcess
 from lifebus_adapters.app_server import ThreadClosed, ThreadOpened
-from lifebus_adapters.shared.telemetry import Compacted, Fact, TurnEnded, TurnStarted
+from lifebus_adapters.shared.telemetry import Compacted, Fact, ToolsDone, TurnEnded, TurnStarted
 from lifebus_broker.state.receipt_view import ReceiptLike
 from lifebus_broker.state.session_reducer import apply_receipt, is_app
 from lifebus_broker.state.session_state import SessionState
@@ -59,6 +59,8 @@ class SessionMonitor:
     closing_until: float = 0.0
     # Facts of an app-server that wait for the hooks that report the same, oldest first.
     deferred: tuple[DeferredFact, ...] = ()
+    # When the session's file last showed that every tool had given its result, in milliseconds since 1970.
+    tools_done_ms: int | None = None
     # Consecutive ticks without news, after which a session that is over is forgotten.
     idle_ticks: int = 0
     # How often in a row recording findings changed nothing, because they were refused or known.
@@ -231,6 +233,8 @@ class SessionMonitor:
         fact stood in the file before anybody read it, so that it proves nothing about now.
         """
         state = self.state
+        if isinstance(fact, ToolsDone):
+            self.tools_done_ms = max(fact.at_ms, self.tools_done_ms or 0)
         self.telemetry = telemetry.on_fact(self.telemetry, fact, tick, source)
         if isinstance(fact, Compacted):
             is_old = history and (self.telemetry.only_history or self.compactions.new_to_ledger)

@@ -16,6 +16,7 @@ from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonito
 from lifebus_supervisor.supervision.rules.endings import SessionEnd, overdue_closings, session_closings, turn_endings
 from lifebus_supervisor.supervision.rules.findings import GRACE_TICKS, Moment, SupervisionFinding
 from lifebus_supervisor.supervision.rules.reopening import reopening
+from lifebus_supervisor.supervision.rules.waiting import ended_by_tools, with_ended_waits
 
 
 def evaluate(
@@ -37,7 +38,7 @@ def evaluate(
     is_over = end is not None
     measured = _measured(monitor, moment, thresholds, awaits_hook=awaits_hook, is_last=is_over)
     endings = turn_endings(monitor, moment, settle_s) if end is None else session_closings(monitor, end)
-    return [*measured, *endings]
+    return [*ended_by_tools(monitor), *with_ended_waits(monitor, [*measured, *endings], moment.epoch_ms)]
 
 
 def pressure_change(monitor: SessionMonitor, moment: Moment, thresholds: Thresholds) -> list[SupervisionFinding]:

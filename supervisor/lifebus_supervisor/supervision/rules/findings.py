@@ -12,11 +12,20 @@ GRACE_TICKS: Final = 2
 
 
 class Moment(Struct, frozen=True, kw_only=True):
-    """When an evaluation is made: the tick's number, monotonic seconds, and wall-clock seconds, which are data only."""
+    """When an evaluation is made: the tick's number, monotonic seconds, and wall-clock seconds, which are data only.
+
+    `milliseconds` are those of the wall clock beyond its whole seconds.
+    """
 
     tick: int
     monotonic_s: float
     epoch_s: int
+    milliseconds: int = 0
+
+    @property
+    def epoch_ms(self) -> int:
+        """The wall-clock time in milliseconds."""
+        return self.epoch_s * 1000 + self.milliseconds
 
 
 class SupervisionFinding(Struct, frozen=True, kw_only=True):

@@ -35,6 +35,7 @@ from lifebus_supervisor.supervision.rules.frame_ids import (
     with_resolved_frame,
 )
 from lifebus_supervisor.supervision.rules.reopening import RESUMED, resumed_starts
+from lifebus_supervisor.supervision.rules.waiting import before_each, begins_wait, is_about_wait, told_by_hook
 
 _OPENS: Final = frozenset({LifecycleEvent.FRAME_OPENING, LifecycleEvent.FRAME_OPENED})
 _STARTS: Final = frozenset(RESUMED)
@@ -48,16 +49,17 @@ _AROUND_ENDS: Final = "the frame around it ends"
 class MergeContext(Struct, frozen=True, kw_only=True):
     """What a merge needs beside the monitor: manifest, ids, the time, and how the call came.
 
-    `epoch_s` is wall-clock time.  A call that `is_spooled` shows nothing about now.  `is_orphaned` says that the
-    session's process is gone and another one calls, `has_end_under_way` that its end is on its way to the ledger.
-    `reads_files` says that telemetry of the session can show how its frames ended, or what is to be recorded before its
-    end.
+    `epoch_s` is wall-clock time, `called_at_ms` that of the call in milliseconds.  A call that `is_spooled` shows
+    nothing about now.  `is_orphaned` says that the session's process is gone and another one calls, `has_end_under_way`
+    that its end is on its way to the ledger.  `reads_files` says that telemetry of the session can show how its frames
+    ended, or what is to be recorded before its end.
     """
 
     manifest: AdapterManifest
     ids: IdSource
     epoch_s: int
     thresholds: Thresholds = Thresholds()
+    called_at_ms: int = 0
     is_spooled: bool = False
     is_orphaned: bool = False
     has_end_under_way: bool = False
@@ -79,10 +81,12 @@ def merge(monitor: SessionMonitor, reading: HookReading, context: MergeContext) 
     original = [with_parent(monitor, one) for one in named]
     if context.is_spooled and _opens_what_is_over(monitor, original[0]):
         return ()
+    if is_about_wait(original[0]) and monitor.state.ended and (context.is_spooled or not begins_wait(original[0])):
+        return ()
     emissions = [*_settled_before(monitor, reading, original, end, context)]
     for emission in original:
         emissions += _merged(monitor, reading, emission, original, context)
-    return tuple(emissions)
+    return _with_ended_waits(monitor, emissions, context)
 
 
 def settles_an_end(monitor: SessionMonitor, event: LifecycleEvent) -> bool:
@@ -149,6 +153,12 @@ def _merged(
     event = emission.request.event
     if _is_reopening(monitor, emission) or _is_known(monitor, emission):
         return
+    if is_about_wait(emission):
+        before, told = told_by_hook(monitor, reading, emission, context.called_at_ms)
+        yield from _as_emissions(monitor, before, emission, context)
+        if told is not None:
+            yield told
+        return
     match event:
         case LifecycleEvent.CONTEXT_PRESSURE_OBSERVED:
             yield from _signal(monitor, reading, emission, context)
@@ -161,6 +171,24 @@ def _merged(
             yield from _session_end(monitor, emission, original, context)
         case _:
             yield emission
+
+
+def _with_ended_waits(
+    monitor: SessionMonitor, emissions: Sequence[Emission], context: MergeContext
+) -> tuple[Emission, ...]:
+    """Return the emissions, and before each the ends of the waits that it puts an end to."""
+    if not monitor.state.waits:
+        return tuple(emissions)
+    requests = [one.request for one in emissions]
+    frames = [one.frame_context for one in requests]
+    events = [
+        (one.event, None if frame is None else frame.frame_id, frame is not None and frame.parent_frame_id is not None)
+        for one, frame in zip(requests, frames, strict=True)
+    ]
+    found: list[Emission] = []
+    for ends, emission in zip(before_each(monitor, events, context.called_at_ms), emissions, strict=True):
+        found += [*_as_emissions(monitor, ends, emission, context), emission]
+    return tuple(found)
 
 
 def _frame_end(

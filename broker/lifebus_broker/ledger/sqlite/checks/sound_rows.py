@@ -25,6 +25,10 @@ iif(r.previous = 0, zeroblob(32), coalesce(
 """What `sound` is given of ``rows r``: position, link, receipt, and the link before, which may be that of a base."""
 
 
+class _Telemetry(Struct, frozen=True):
+    waiting_for: Any = None
+
+
 class RowFacts(Struct, frozen=True):
     """What of a receipt a query asks for."""
 
@@ -34,6 +38,12 @@ class RowFacts(Struct, frozen=True):
     at_epoch_s: int
     event: str
     status: str
+    telemetry_summary: _Telemetry = _Telemetry()
+
+    @property
+    def tells_of_wait(self) -> bool:
+        """Whether it says that somebody is waited for, or not any more."""
+        return self.telemetry_summary.waiting_for is not None
 
 
 _FACTS: Final = msgspec.json.Decoder(RowFacts)
@@ -82,6 +92,8 @@ def row_filter(query: Query) -> Callable[[RowFacts], bool]:
     wanted: list[tuple[str, object]] = [(name, value) for name in names if (value := getattr(query, name)) is not None]
     if query.session is not None:
         wanted += [("adapter_id", query.session[0]), ("harness_session_id", query.session[1])]
+    if query.waiting:
+        wanted.append(("tells_of_wait", True))
     since = query.since_epoch_s
     if not wanted:
         return lambda facts: since is None or facts.at_epoch_s >= since
