@@ -68,6 +68,7 @@ class Attempt:
             with self._scope:
                 end = await self._run(runner, job)
         finally:
+            self._job = None
             self._set_timer(None, self._force)
         return end
 
