@@ -35,13 +35,25 @@ def observe(shell: Shell, *observations: Observation, origin: str = "o1") -> Non
     asyncio.run(send())
 
 
+def do_a_job(shell: Shell) -> None:
+    """Have a job done by a shell's broker."""
+
+    async def send() -> None:
+        async with lifebus.connect("test", runtime_dir=shell.directory / "run") as bus:
+            new = NewJob(type="command", project_id="shop", payload={"argv": ["true"], "cwd": "/"})
+            await bus.jobs.wait((await bus.jobs.enqueue(new)).job.id)
+
+    asyncio.run(send())
+
+
 @pytest.fixture(scope="module")
 def observed() -> Iterator[Shell]:
-    """A shell beside a broker that has signals of two threads and of the process itself."""
+    """A shell beside a broker that has signals of two threads and of the process itself, and the events of a job."""
     with short_directory() as directory:
         shell = Shell(directory)
         with broker_up(shell):
             observe(shell, *SAID)
+            do_a_job(shell)
             yield shell
 
 
@@ -123,35 +135,23 @@ def test_it_follows_what_comes_and_ends_with_130_on_ctrl_c(alone: Shell) -> None
         assert process.stderr.read() == b""
 
 
-def do_a_job(shell: Shell) -> None:
-    """Have a job done by a shell's broker."""
-
-    async def send() -> None:
-        async with lifebus.connect("test", runtime_dir=shell.directory / "run") as bus:
-            new = NewJob(type="command", project_id="shop", payload={"argv": ["true"], "cwd": "/"})
-            await bus.jobs.wait((await bus.jobs.enqueue(new)).job.id)
-
-    asyncio.run(send())
-
-
-def test_events_of_jobs_are_chosen_by_their_names_and_have_no_time(alone: Shell) -> None:
-    with broker_up(alone):
-        do_a_job(alone)
-        lines = alone.call("signals", "--adapter", "lifebus", "--no-follow").out.splitlines()
-        names = [f"orchestrator_job_{state}" for state in ("queued", "started", "completed")]
-        assert [line.split()[:4] for line in lines] == [
-            ["-", "lifebus/queue/shop", str(number), name] for number, name in enumerate(names, 1)
-        ]
-        for pattern, count in (("orchestrator_job_started", 1), ("orchestrator_*", 3), ("app_server.*", 0)):
-            chosen = alone.call("signals", "--adapter", "lifebus", "--no-follow", "--json", "--event", pattern)
-            assert len(chosen.lines) == count
-        since = alone.call("signals", "--adapter", "lifebus", "--no-follow", "--since", "1h")
-        assert (since.code, since.out) == (2, "")
-        assert "have no time" in since.err
+def test_events_of_jobs_are_chosen_by_their_names_and_have_no_time(observed: Shell) -> None:
+    lines = observed.call("signals", "--adapter", "lifebus", "--no-follow").out.splitlines()
+    names = [f"orchestrator_job_{state}" for state in ("queued", "started", "completed")]
+    assert [line.split()[:4] for line in lines] == [
+        ["-", "lifebus/queue/shop", str(number), name] for number, name in enumerate(names, 1)
+    ]
+    for pattern, count in (("orchestrator_job_started", 1), ("orchestrator_*", 3), ("app_server.*", 0)):
+        chosen = observed.call("signals", "--adapter", "lifebus", "--no-follow", "--json", "--event", pattern)
+        assert len(chosen.lines) == count
+    since = observed.call("signals", "--adapter", "lifebus", "--no-follow", "--since", "1h")
+    assert (since.code, since.out) == (2, "")
+    assert "have no time" in since.err
 
 
 def test_the_status_counts_signals(observed: Shell) -> None:
-    assert "signals_stored 6" in observed.call("status").out
+    # Three of them are of the job.
+    assert "signals_stored 9" in observed.call("status").out
 
 
 @pytest.mark.parametrize(
