@@ -5,12 +5,16 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from lifebus.cli.failed_receipts import failure_lines
 from lifebus.requests import make_request
 from lifebus_contract import encode_json
+from lifebus_contract.failure import FailureClass
 from support.command_line import Shell, broker_up
 from support.patience import PATIENCE_S
+from support.receipts import receipt
 
 
 def request(**fields: Any) -> bytes:
@@ -66,6 +70,28 @@ def test_an_unmet_requirement_is_a_failed_receipt_and_exit_code_1(bus: Shell) ->
     ran = bus.call("emit", "session.started", "--adapter", "codex", "--require", "renewal.reset.native", "--json")
     assert ran.code == 1
     assert ran.lines[0]["receipts"][0]["failure_class"] == "capability_unsupported"
+    assert ran.err == ""
+
+
+def test_a_failed_receipt_is_explained_to_people_and_a_refusal_has_its_code_for_programs(bus: Shell) -> None:
+    ran = bus.call("emit", "session.started", "--adapter", "codex", "--require", "renewal.reset.native")
+    assert ran.err.splitlines() == [
+        "lifebus: session.started failed, which is recorded: the harness cannot do what was required",
+        "  `lifebus manifest show codex` shows what it can do; --prefer asks without insisting",
+    ]
+    same = ("--adapter", "codex", "--session", "twice", "--key", "twice", "--json")
+    assert bus.call("emit", "session.started", *same).lines[0]["refusal"] is None
+    refused = bus.call("emit", "session.ended", *same)
+    assert refused.lines[0]["refusal"]["code"] == "duplicate_id_conflict"
+    assert "duplicate_id_conflict" not in refused.err
+
+
+def test_every_failure_class_has_words_for_people() -> None:
+    for failure in FailureClass:
+        what, advice = failure_lines(msgspec.structs.replace(receipt(1), failure_class=failure))
+        assert failure.value not in what + advice
+        assert "{" not in advice
+    assert failure_lines(receipt(1)) == []
 
 
 def test_a_payload_is_placed(bus: Shell, tmp_path: Path) -> None:

@@ -95,9 +95,14 @@ def test_what_only_looks_like_a_missing_file_is_not_refused(command: tuple[str, 
     require_program(command)
 
 
-def test_a_name_does_not_depend_on_how_the_path_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_depends_on_where_the_file_is_and_not_on_how_that_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "notify.py").touch()
     monkeypatch.chdir(tmp_path)
     full = name_of_program(("python3", "-W", "error", str(tmp_path / "notify.py"), "-v"))
     assert full == name_of_program(("env", "python", "./notify.py"))
     assert full.startswith("notify.py-")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/notify.py").touch()
+    assert name_of_program(("python3", "other/notify.py")) != full

@@ -13,6 +13,7 @@ from lifebus.cli.contract.negotiate import Capabilities, parse_requirements
 from lifebus.cli.documents import DocumentPath, read_batches, read_document
 from lifebus.cli.errors import refusal_lines, say_lines
 from lifebus.cli.exit_codes import ExitCode, UsageError, exit_code_of
+from lifebus.cli.failed_receipts import failure_lines
 from lifebus.cli.terminal import put_json
 from lifebus_contract import (
     CallbackRequest,
@@ -210,6 +211,8 @@ def _shown(results: "list[Emitted]", code: ExitCode, *, json: bool) -> ExitCode:
             put_json(_plain(result), indent=0)
         for receipt in () if json else result.receipts:
             printer.show(receipt)
+            if lines := failure_lines(receipt):
+                say_lines(lines)
         if result.refusal is not None:
             say_lines(refusal_lines(result.refusal))
             code = max(code, exit_code_of(result.refusal))
@@ -227,5 +230,11 @@ def _plain(result: "Emitted") -> dict[str, Any]:
         "deliveries": result.deliveries,
         "refusal": None
         if refusal is None
-        else {"failure_class": refusal.failure_class, "retry_class": refusal.retry_class, "detail": refusal.detail},
+        else {
+            "failure_class": refusal.failure_class,
+            "retry_class": refusal.retry_class,
+            "code": refusal.code,
+            "field": refusal.field,
+            "detail": refusal.detail,
+        },
     }
