@@ -47,6 +47,7 @@ from lifebus_supervisor.daemon.sockets import ZmqSockets
 from lifebus_supervisor.extensions.composing import compose_extensions, is_hidden
 from lifebus_supervisor.extensions.extensions import Extensions
 from lifebus_supervisor.extensions.passes import Reach
+from lifebus_supervisor.extensions.session_settings import KnownSettings
 from lifebus_supervisor.hook_intake.calls import HookCalls
 from lifebus_supervisor.hook_intake.intake import HookIntake
 from lifebus_supervisor.jobs.backups import BackupTask, compose_backups
@@ -195,7 +196,7 @@ def _compose_work(
     )
     turns.answers.record = queue.answered
     actions = compose_actions(bus.ledger.journal, transcripts, queue, tasks, control=steering)
-    reach = Reach(executor=actions, jobs=queue)
+    reach = Reach(executor=actions, jobs=queue, settings=KnownSettings(signals, transcripts.marks))
     extensions = _compose_extensions(settings, bus, signals, reach, transcripts.store.marks, tasks)
     # A worker acts by the extensions and the actions, which need the queue that the worker stands in.
     answers.executor, answers.agents = actions, extensions
