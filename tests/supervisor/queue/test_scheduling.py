@@ -96,6 +96,15 @@ def test_the_next_job_is_the_one_that_is_found_by_looking_at_all(steps: list[tup
     assert not model.jobs
 
 
+def test_a_background_job_goes_before_younger_ones_of_other_projects_as_soon_as_it_is_old() -> None:
+    waiting = WaitingJobs(AGING)
+    old = Waiting(job_id="old", project_id="a", priority=JobPriority.BACKGROUND, since_ms=0, number=1)
+    young = Waiting(job_id="young", project_id="b", priority=JobPriority.INTERACTIVE, since_ms=50, number=2)
+    waiting.add(old)
+    waiting.add(young)
+    assert [waiting.next((), now_ms) for now_ms in (60, 99, 100, 500)] == [young, young, old, old]
+
+
 def test_the_next_job_is_found_among_many_projects_without_looking_at_all() -> None:
     waiting, looks = WaitingJobs(AGING), 0
 
