@@ -1,6 +1,6 @@
 """Signed links by which a question can be answered without an account.  Pure.
 
-No server takes them yet: what they look like is settled here, so that the gateway only has to read them.  A token is
+No server of lifebus takes them: what they look like is settled here for whoever serves them (docs/inbox.md, "Answer links").  A token is
 ``v1.PAYLOAD.SIGNATURE``, both parts in URL-safe Base64 without padding; the signature is the HMAC-SHA256, under the key
 of the state directory, of ``lifebus-answer-link`` and a zero byte before what stands in front of the second dot.
 """

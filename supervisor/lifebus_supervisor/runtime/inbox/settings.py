@@ -95,7 +95,7 @@ class InboxSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     quiet_hours: str = NONE
     """Hours of local time in which nobody is reminded, such as ``22:00-07:30``."""
     link_base: str = NONE
-    """The address of a gateway that takes signed answer links; with it, messages hold such links."""
+    """The address of a server that takes signed answer links; with it, messages hold such links."""
 
     def __post_init__(self) -> None:
         names = [one.name for one in self.channels]
