@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 import structlog
 
+from lifebus_broker.ledger.records import append_records, pages_of
+from lifebus_broker.ports import NewRecord
 from lifebus_contract import LifebusError
 from lifebus_supervisor.configuration.file import ConfigurationError
 from lifebus_supervisor.configuration.settings import Settings
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 ADDRESS: Final = "gateway.json"
 """The file in the runtime directory that says where the gateway is; it is there while the gateway listens."""
+
+_ORDER: Final = "signal-order"
 
 _log = structlog.get_logger("lifebus.gateway")
 
@@ -35,6 +39,36 @@ class _Recorded:
 
     def signals(self, listener: "SignalsRecorded", /) -> None:
         self._daemon.signals.listen(listener)
+
+    async def kept(self) -> list[tuple[str, str, int, int]]:
+        signals = self._daemon.signals
+        threads = [(adapter, thread) for adapter, thread, _ in await signals.kept_threads()]
+        return [
+            (adapter, thread, tip.floor, tip.head)
+            for adapter, thread in threads
+            for tip in await signals.threads(adapter, thread)
+        ]
+
+
+class _OrderJournal:
+    """Where the gateway keeps the order of all signals: a stream of the ledger's journal."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self._journal = daemon.bus.ledger.journal
+        self.epoch = daemon.signals.epoch
+
+    async def load(self) -> list[tuple[int, bytes]]:
+        return [(one.number, one.body) async for page in pages_of(self._journal, _ORDER) for one in page.records]
+
+    async def append(self, body: bytes) -> int:
+        numbers: list[int] = []
+        await append_records(
+            self._journal, [NewRecord(_ORDER, body)], lambda written: numbers.extend(one.number for one in written)
+        )
+        return numbers[0]
+
+    async def drop(self, through: int) -> None:
+        await self._journal.drop(_ORDER, through)
 
 
 @asynccontextmanager
@@ -86,7 +120,11 @@ def _serving(daemon: Daemon) -> "AbstractAsyncContextManager[Serving]":
         settings.gateway,
         token_file_of(settings),
         backend=Backend(
-            calls=daemon.api, recorded=_Recorded(daemon), kind_of=kind_of, has_queue=settings.queue.enabled
+            calls=daemon.api,
+            recorded=_Recorded(daemon),
+            order=_OrderJournal(daemon),
+            kind_of=kind_of,
+            has_queue=settings.queue.enabled,
         ),
         tasks=daemon.tasks,
         counters=daemon.gateway,

@@ -63,7 +63,17 @@ class NotedReceipt(Protocol):
 ReceiptsRecorded = Callable[[Sequence[NotedReceipt]], None]
 """Called on the event loop with the receipts of one commit; must not block."""
 
-SignalsRecorded = Callable[[str, str, Sequence[object]], None]
+
+class NumberedSignal(Protocol):
+    """What is asked of a recorded signal (fulfilled by `lifebus_broker.signals.log.StoredSignal`)."""
+
+    @property
+    def sequence(self) -> int:
+        """Its number in its thread."""
+        ...
+
+
+SignalsRecorded = Callable[[str, str, Sequence[NumberedSignal]], None]
 """Called on the event loop with adapter and thread of new signals; must not block."""
 
 
@@ -78,6 +88,39 @@ class Recorded(Protocol):
         """Add a listener to signals."""
         ...
 
+    async def kept(self) -> Sequence[tuple[str, str, int, int]]:
+        """Return each thread that has signals: its adapter, its name, its floor and its head."""
+        ...
+
+
+class OrderJournal(Protocol):
+    """Where the order of all signals is kept; `epoch` is the history that the numbers of signals belong to."""
+
+    @property
+    def epoch(self) -> str:
+        """The history of the signals."""
+        ...
+
+    async def load(self) -> list[tuple[int, bytes]]:
+        """Return every record with its number."""
+        ...
+
+    async def append(self, body: bytes) -> int:
+        """Append a record, and return its number once it is durable.
+
+        Raises:
+            LifebusError: it was not written.
+        """
+        ...
+
+    async def drop(self, through: int) -> None:
+        """Drop the records up to a number.
+
+        Raises:
+            LifebusError: they are still there.
+        """
+        ...
+
 
 KindOf = Callable[[str], Literal["user", "system", "deleted"]]
 """Says of a session whether it is a user's, one of the broker's own workers, or was deleted."""
@@ -88,5 +131,6 @@ class Backend(Struct, frozen=True, kw_only=True):
 
     calls: Calls
     recorded: Recorded
+    order: OrderJournal
     kind_of: KindOf
     has_queue: bool

@@ -7,7 +7,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from lifebus_contract import LifebusError
+from lifebus_contract.transcripts import TRANSCRIPT_THREAD
 from lifebus_transports.http.access.certificates import check_certificate
 from lifebus_transports.http.access.checks import Allowed, hosts_of
 from lifebus_transports.http.access.gate import Identity
@@ -31,9 +32,11 @@ from lifebus_transports.http.access.tokens import read_secret, take_token
 from lifebus_transports.http.application import Gateway, make_application
 from lifebus_transports.http.counters import GatewayCounters
 from lifebus_transports.http.following.follower import Following
+from lifebus_transports.http.following.order import SignalOrder, line_of
+from lifebus_transports.http.following.order_log import OrderLog
 from lifebus_transports.http.following.pages import Pages
 from lifebus_transports.http.following.wakes import Wakes
-from lifebus_transports.http.ports import Backend
+from lifebus_transports.http.ports import Backend, NumberedSignal
 from lifebus_transports.http.settings import LOOPBACK, GatewaySettings, text_of
 
 _HEADER_S: Final = 5.0
@@ -76,8 +79,10 @@ async def serving(
     _require_certificate(settings)
     sockets = _listen(settings.host, settings.port)
     port: int = sockets[0].getsockname()[1]
-    pages = Pages(backend.calls, tasks)
+    order = SignalOrder()
+    pages = Pages(backend.calls, tasks, order, backend.order.epoch)
     wakes = Wakes(pages.forget)
+    await _keep_order(backend, OrderLog(order, backend.order, wakes.order_changed), tasks)
     backend.recorded.receipts(wakes.receipts_recorded)
     backend.recorded.signals(wakes.signals_recorded)
     following = Following(pages, wakes, counters, send_s=settings.send_timeout_ms / 1000)
@@ -100,6 +105,31 @@ async def serving(
         server.should_exit = True
         with anyio.move_on_after(_STOP_S, shield=True):
             await server.ended.wait()
+
+
+async def _keep_order(backend: Backend, log: OrderLog, tasks: TaskGroup) -> None:
+    """Keep the order of all signals, which goes on with those that come."""
+    await log.load()
+
+    def is_shown(adapter: str, thread: str) -> bool:
+        # Of a worker of the broker's own only who follows exactly its transcript learns.
+        session = thread.removeprefix(TRANSCRIPT_THREAD)
+        return line_of(adapter, thread) != "transcripts" or backend.kind_of(session) != "system"
+
+    def recorded(adapter: str, thread: str, signals: Sequence[NumberedSignal]) -> None:
+        if is_shown(adapter, thread):
+            log.note(adapter, thread, signals[-1].sequence)
+
+    async def take() -> None:
+        for adapter, thread, floor, head in await backend.recorded.kept():
+            if is_shown(adapter, thread):
+                log.note(adapter, thread, head, floor=floor)
+
+    await take()
+    backend.recorded.signals(recorded)
+    # Once more, for what came while the first look was taken.
+    await take()
+    tasks.start_soon(log.run)
 
 
 def _identity_of(settings: GatewaySettings, token: str, port: int, rbac: Callable[[], Rbac]) -> Identity:

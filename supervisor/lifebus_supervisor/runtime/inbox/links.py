@@ -1,8 +1,9 @@
 """Signed links by which a question can be answered without an account.  Pure.
 
-No server of lifebus takes them: what they look like is settled here for whoever serves them (docs/inbox.md, "Answer links").  A token is
-``v1.PAYLOAD.SIGNATURE``, both parts in URL-safe Base64 without padding; the signature is the HMAC-SHA256, under the key
-of the state directory, of ``lifebus-answer-link`` and a zero byte before what stands in front of the second dot.
+No server of lifebus takes them: what they look like is settled here for whoever serves them (docs/inbox.md, "Answer
+links").  A token is ``v1.PAYLOAD.SIGNATURE``, both parts in URL-safe Base64 without padding; the signature is the
+HMAC-SHA256, under the key of the state directory, of ``lifebus-answer-link`` and a zero byte before what stands in
+front of the second dot.
 """
 
 import base64

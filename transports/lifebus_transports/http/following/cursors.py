@@ -1,10 +1,11 @@
 """Where a client is in what it follows, as one text that it gives back: `Last-Event-ID`.  Pure.
 
-`DIGEST~EPOCH~EPOCH~1.2.3`: which topics these are, the histories of receipts and of signals, a number for each topic.
+`DIGEST~EPOCH~EPOCH~EPOCH~1.2.3`: which topics these are, the histories of receipts, of signals and of the order of all
+signals, a number for each topic.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -13,25 +14,25 @@ from lifebus_contract.fields import MAX_INTEGER
 from lifebus_transports.http.following.topics import Topic
 
 _SEPARATOR: Final = "~"
-_PARTS: Final = 4
+_PARTS: Final = 5
 _MAX_LENGTH: Final = 1_024
+_HISTORIES: Final = ("receipts", "signals", "order")
 
 
 class Cursor(Struct, frozen=True):
     """The last number that was read of each topic, in the order of the topics, and the histories they belong to."""
 
-    receipts_epoch: str
-    signals_epoch: str
+    epochs: dict[str, str]
     numbers: tuple[int, ...]
 
     def epoch_of(self, topic: Topic) -> str:
         """Return the history that a topic's number belongs to."""
-        return self.receipts_epoch if topic.adapter is None else self.signals_epoch
+        return self.epochs[topic.history]
 
 
-def prefix_of(topics: Sequence[Topic], receipts_epoch: str, signals_epoch: str) -> str:
-    """Return what all cursors of one stream begin with."""
-    return _SEPARATOR.join((_digest(topics), receipts_epoch, signals_epoch, ""))
+def prefix_of(topics: Sequence[Topic], epochs: Mapping[str, str]) -> str:
+    """Return what all cursors of one stream begin with; `epochs` are by the names of histories."""
+    return _SEPARATOR.join((_digest(topics), *(epochs.get(one, "") for one in _HISTORIES), ""))
 
 
 def numbers_of(numbers: Sequence[int]) -> str:
@@ -48,14 +49,14 @@ def parse_cursor(text: str, topics: Sequence[Topic]) -> Cursor:
     parts = text.split(_SEPARATOR) if len(text) <= _MAX_LENGTH else []
     if len(parts) != _PARTS or parts[0] != _digest(topics):
         raise ValueError("the last event id is none of these topics; leave it out to begin anew")
-    numbers = parts[3].split(".")
+    numbers = parts[-1].split(".")
     # `isascii`: other digits count as decimal, too.
     if len(numbers) != len(topics) or not all(one.isascii() and one.isdecimal() and len(one) < 17 for one in numbers):  # noqa: PLR2004  2^53
         raise ValueError("the last event id holds no number for each topic")
     found = tuple(map(int, numbers))
     if max(found) > MAX_INTEGER:
         raise ValueError("the last event id holds a number beyond 2^53")
-    return Cursor(parts[1], parts[2], found)
+    return Cursor(dict(zip(_HISTORIES, parts[1:-1], strict=True)), found)
 
 
 def _digest(topics: Sequence[Topic]) -> str:

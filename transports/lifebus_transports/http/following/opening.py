@@ -15,8 +15,9 @@ _Topic = Annotated[str, Meta(max_length=256)]
 class StreamQuery(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """What to follow, and from where.
 
-    `topic` comes once for each topic; `threadId` adds those of a session of an app-server; without both all receipts
-    are followed.  `adapter`, `session`, `event` and `eventStatus` choose among receipts.  `lastEventId` stands for the
+    `topic` comes once for each topic; `threadId` adds those of a session of an app-server; without both everything is
+    followed.  `adapter`, `session`, `event` and `eventStatus` choose among receipts, and then those alone are
+    followed.  `lastEventId` stands for the
     header `Last-Event-ID`, which wins; without either a stream begins behind what is there, or with the `oldest`.
     With `batch`, a message of a WebSocket holds several frames, one a line.
     """

@@ -1,7 +1,9 @@
 """Pages of what is followed, read once for all who are at the same place."""
 
 import asyncio
-from typing import Final
+from functools import partial
+from itertools import islice
+from typing import Final, Literal
 
 import anyio
 from anyio.abc import TaskGroup
@@ -9,15 +11,18 @@ from msgspec import Struct
 
 from lifebus_contract import BrokerBusy, LifebusError
 from lifebus_contract.jobs import ADAPTER
-from lifebus_transports.http.following.frames import PreparedRecord, own_item, receipt_item, signal_item
+from lifebus_transports.http.following.frames import Missing, PreparedRecord, own_item, receipt_item, signal_item
+from lifebus_transports.http.following.order import LineName, SignalOrder, topic_of
 from lifebus_transports.http.following.topics import Topic
 from lifebus_transports.http.ports import Calls, GatewayPeer
 from lifebus_transports.messages.reads import Backfill, BackfillPage
-from lifebus_transports.messages.signals import SignalBackfill, SignalPage
+from lifebus_transports.messages.signals import SignalBackfill, SignalPage, ThreadHeads, ThreadsQuery, WireSignal
 
 ROWS: Final = 256
 _READERS: Final = 4  # the broker bounds its reads, and others read as well
 _KEPT: Final = 64
+_RANGES: Final = 64  # as many threads are asked for one page at most
+_MAX_LOST: Final = 256
 _BUSY_S: Final = 0.05
 _TRIES: Final = 200
 
@@ -33,13 +38,15 @@ class PreparedPage(Struct, frozen=True, kw_only=True):
     complete: bool
     is_gone: bool
     is_deleted: bool = False
+    lost: Missing | None = None
 
 
 class Pages:
     """Reads pages; those that several followers want at once are read once."""
 
-    def __init__(self, calls: Calls, tasks: TaskGroup) -> None:
+    def __init__(self, calls: Calls, tasks: TaskGroup, order: SignalOrder, epoch: str) -> None:
         self.reads = 0
+        self._order, self._epoch = order, epoch
         self._calls = calls
         self._tasks = tasks
         self._peer = GatewayPeer()
@@ -71,6 +78,72 @@ class Pages:
             LifebusError: the broker refused, or was busy for too long.
         """
         return await self._ask(topic, after, epoch, 1)
+
+    async def lost(self, topic: Topic, after: int) -> list[Missing]:
+        """Return what of a line that comes behind a place is not kept any more; the stream has a gap in each place.
+
+        Raises:
+            LifebusError: the broker refused, or was busy for too long.
+        """
+        found: list[Missing] = []
+        if topic.line is None:
+            return found
+        floors: dict[tuple[str, str], int] = {}
+        for one in list(self._order.line(topic.line).after(after)):
+            if (one.adapter, one.thread) not in floors:
+                heads: ThreadHeads = await self._calls.call(
+                    self._peer, "threads", ThreadsQuery(adapter_id=one.adapter, thread=one.thread)
+                )
+                floors[one.adapter, one.thread] = heads.threads[0].floor if heads.threads else 0
+            if one.first <= floors[one.adapter, one.thread]:
+                page = await self._line_page(topic.line, one.before, 1)
+                found += [page.lost] if page.lost is not None else []
+            if len(found) >= _MAX_LOST:
+                break
+        return found
+
+    async def _line_page(self, name: LineName, after: int, limit: int) -> PreparedPage:
+        """Return a page of a line: some of what its threads have, or that the first of it is gone."""
+        line = self._order.line(name)
+        head, floor, items = line.head, line.floor, list[PreparedRecord]()
+        place, lost = after, None
+        for one in list(islice(line.after(after), _RANGES)) if after >= floor else ():
+            page: SignalPage = await self._calls.call(
+                self._peer,
+                "signals",
+                SignalBackfill(
+                    adapter_id=one.adapter,
+                    thread=one.thread,
+                    after=one.first - 1,
+                    limit=min(limit - len(items), one.last - one.first + 1),
+                ),
+            )
+            if page.snapshot_required:
+                if not items:
+                    through = min(page.floor, one.last)
+                    reason: Literal["deleted", "pruned"] = "deleted" if page.deleted else "pruned"
+                    name_of = topic_of(one.adapter, one.thread)
+                    lost = Missing(topic=name_of, after=one.first - 1, through=through, reason=reason)
+                    place = one.before + through - one.first + 1
+                break
+            for row in page.rows:
+                place = one.before + row.sequence - one.first + 1
+                made = own_item if one.adapter == ADAPTER else partial(_signal_of, one.thread)
+                items.append(PreparedRecord(place, made(topic_of(one.adapter, one.thread), row).tail))
+            if len(items) >= limit or place < one.end:
+                break
+        is_gone = after < floor or lost is not None
+        return PreparedPage(
+            epoch=self._epoch,
+            items=tuple(items),
+            next=max(place, floor),
+            head=head,
+            floor=floor,
+            complete=place >= head,
+            is_gone=is_gone,
+            is_deleted=lost is not None and lost.reason == "deleted",
+            lost=lost,
+        )
 
     async def _fetch(self, key: tuple[Topic, int], page: asyncio.Future[PreparedPage]) -> None:
         try:
@@ -105,6 +178,8 @@ class Pages:
         raise BrokerBusy("the broker is busy with other reads", code="busy")
 
     async def _once(self, topic: Topic, after: int, epoch: str | None, limit: int) -> PreparedPage:
+        if topic.line is not None:
+            return await self._line_page(topic.line, after, limit)
         if topic.adapter is None:
             wanted = topic.filters
             return _receipts(
@@ -125,6 +200,10 @@ class Pages:
             )
         asked = SignalBackfill(adapter_id=topic.adapter, thread=topic.thread, epoch=epoch, after=after, limit=limit)
         return _signals(topic, await self._calls.call(self._peer, "signals", asked))
+
+
+def _signal_of(thread: str, topic: str, row: WireSignal) -> PreparedRecord:
+    return signal_item(topic, thread, row)
 
 
 def _receipts(topic: Topic, page: BackfillPage) -> PreparedPage:

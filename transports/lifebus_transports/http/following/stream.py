@@ -68,21 +68,24 @@ class TopicStream:
         """
         missing: list[Missing] = []
         standing: list[Standing] = []
-        epochs = {"receipts": "", "signals": ""}
+        epochs: dict[str, str] = {}
         for index, topic in enumerate(self.topics):
             after = cursor.numbers[index] if cursor is not None else 0
             epoch = cursor.epoch_of(topic) if cursor is not None else None
             page = await self._pages.place(topic, after, epoch)
-            epochs["receipts" if topic.adapter is None else "signals"] = page.epoch
+            epochs[topic.history] = page.epoch
             if cursor is None:
                 start = page.head if begin == "now" else page.floor
             else:
                 start, lost = _resume(topic, after, epoch, page)
+                if topic.line is not None and (not lost or page.lost is not None):
+                    # Its gaps lie between what is there: each is told of now, and again in its place.
+                    start, lost = after, await self._pages.lost(topic, after)
                 missing += lost
             self._numbers[index] = start
             self._fresh[index] = start >= page.head
             standing.append(Standing(topic=topic.name, after=start, head=page.head))
-        self._prefix = prefix_of(self.topics, epochs["receipts"], epochs["signals"])
+        self._prefix = prefix_of(self.topics, epochs)
         resume: Literal["none", "complete", "incomplete"] = "incomplete" if missing else "complete"
         ready = Ready(
             thread_id=self._thread_id,
@@ -119,7 +122,7 @@ class TopicStream:
         if page.is_gone:
             self._numbers[index] = page.next
             reason: Literal["deleted", "pruned"] = "deleted" if page.is_deleted else "pruned"
-            missing = Missing(topic=topic.name, after=after, through=page.next, reason=reason)
+            missing = page.lost or Missing(topic=topic.name, after=after, through=page.next, reason=reason)
             return self._control(GapFrame, payload=missing)
         lag = page.head - after
         if self._fresh[index] and not self._late[index] and lag > BEHIND:

@@ -1,10 +1,11 @@
 """Wakes those who follow what was recorded, a few times a second at most."""
 
 import asyncio
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import Final
 
+from lifebus_transports.http.following.order import LineName
 from lifebus_transports.http.following.topics import Topic
 from lifebus_transports.http.ports import NotedReceipt
 
@@ -51,9 +52,13 @@ class Wakes:
             keys |= {("receipts", one.adapter_id, one.harness_session_id or "") for one in stored}
         self._note(keys)
 
-    def signals_recorded(self, adapter: str, thread: str, _: Sequence[object]) -> None:
+    def signals_recorded(self, adapter: str, thread: str, _: object) -> None:
         """Note that a thread has new signals."""
         self._note({("signals", adapter, thread)})
+
+    def order_changed(self, lines: Iterable[LineName]) -> None:
+        """Note that lines have more."""
+        self._note({("order", name, "") for name in lines})
 
     def close(self) -> None:
         """Wake nobody any more."""
