@@ -16,11 +16,11 @@ TYPE_CHECKING = False  # `typing` takes longer to load than all that `lifebus te
 if TYPE_CHECKING:
     from typing import Any
 
+    from lifebus._internal.program import run
     from lifebus._internal.view import Gap, Position
     from lifebus.client import Bus, Emitted, connect
     from lifebus.consumer import Deliveries, Delivery
     from lifebus.requests import make_payload, make_request, new_id
-    from lifebus.running import run
     from lifebus.signals import SignalReceived, Signals
     from lifebus.state import State
     from lifebus.subscription import Subscription
@@ -99,7 +99,7 @@ _HOME = {
     "make_payload": "lifebus.requests",
     "make_request": "lifebus.requests",
     "new_id": "lifebus.requests",
-    "run": "lifebus.running",
+    "run": "lifebus._internal.program",
 }
 _CONTRACT = "lifebus_contract"  # the home of every other name: the types that users touch
 

@@ -17,14 +17,14 @@ _SERVER = """
 import asyncio, contextlib, logging, sys
 import lifebus
 
-if sys.argv[2:]:
+if sys.argv[3:]:
     logging.basicConfig(format="%(name)s %(levelname)s %(message)s", level=logging.INFO)
 
 async def fail(dispatch):
     raise RuntimeError("the handler is broken")
 
 async def main():
-    async with lifebus.connect("worker", runtime_dir=sys.argv[1], timeout=60) as bus:
+    async with lifebus.connect("worker", runtime_dir=sys.argv[1], timeout=float(sys.argv[2])) as bus:
         ready = asyncio.Event()
         serving = asyncio.create_task(bus.serve(["session.started"], fail, on_ready=ready.set))
         await ready.wait()
@@ -38,7 +38,7 @@ asyncio.run(main())
 
 
 def _served(shell: Shell, *words: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-c", _SERVER, str(shell.directory / "run"), *words]
+    command = [sys.executable, "-c", _SERVER, str(shell.directory / "run"), str(PATIENCE_S), *words]
     return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
 
 
