@@ -33,7 +33,7 @@ _EXCHANGE_S = 0.24
 _SPOOL_S = 0.04
 """Seconds for the spool, beside what the exchange has left."""
 
-_LATE_S = 5.0
+_LATE_S = 30.0
 """Seconds for a spool that takes longer, on a machine under load: in a child, while the harness goes on."""
 
 _MAX_STDIN = 1_048_576
@@ -226,6 +226,21 @@ def _spool(call: _Call) -> None:
     _count_lost(call.adapter, folder)
 
 
+def _spool_in_time(call: _Call) -> None:
+    """Spool the call; where it takes longer than the harness may wait, in a child.
+
+    Raises:
+        OSError: as `_spool`.
+        _GivenUp: the time of the exchange was over before that of the spool had begun.
+    """
+    try:
+        _handle_ending(_go_on)
+        _arm(signal.getitimer(signal.ITIMER_REAL)[0] + _SPOOL_S, _detach)
+        _spool(call)
+    except _Detached:  # a lock that was held does not pass to a child, and a call that comes twice counts once
+        _spool(call)
+
+
 def _count_lost(adapter: str, folder: int) -> None:
     """Count a call that is lost, by the size of a file that is all hole: it grows on a full disk, too."""
     plain = adapter.replace("-", "").replace("_", "").isalnum()
@@ -279,6 +294,10 @@ class _GivenUp(BaseException):
     """The time is over, or the harness wants the hook to end; not an OSError, so that nothing swallows it."""
 
 
+class _Detached(_GivenUp):
+    """This process is the child that spools while the harness goes on."""
+
+
 def _give_up(*_: object) -> None:
     """Signal handler: end the exchange with the broker."""
     # A second signal must not interrupt the spooling that follows.
@@ -300,15 +319,14 @@ def _detach(*_: object) -> None:
 
     Raises:
         OSError: no child can be had.
-        _GivenUp: this is the child.
+        _Detached: this is the child.
     """
     if posix.fork():
         _end(0)
     posix.setsid()  # what ends the harness's group, or waits for its streams, has nothing to do with the child
-    for stream in (0, 1, 2):
-        posix.close(stream)
+    posix.closerange(0, 3)
     _arm(_LATE_S, _leave)
-    raise _GivenUp
+    raise _Detached
 
 
 def _handle_ending(handler: "Callable[..., None]") -> None:
@@ -351,12 +369,10 @@ def main(arguments: list[str]) -> int:
         _handle_ending(_give_up)
         code, stdout = _ask(call.message())
     except BaseException:  # noqa: BLE001  the harness must not see it, and the call must not be lost
-        _handle_ending(_go_on)
-        _arm(signal.getitimer(signal.ITIMER_REAL)[0] + _SPOOL_S, _detach)
         try:
-            _spool(call)
-        except _GivenUp:  # a lock that was held does not pass to a child, and a call that comes twice counts once
-            _spool(call)
+            _spool_in_time(call)
+        except _GivenUp:  # the time was over in the very moment in which the exchange failed
+            _spool_in_time(call)
         return 0
     _print_out(stdout)
     return code

@@ -112,16 +112,25 @@ class ScriptedRunner:
         self.running[step_id] = end
         self.most = max(self.most, len(self.running))
         self._notify()
+        try:
+            await self._wait(step_id, cancelled, end, done)
+        finally:
+            # other runs may have a step of that name, and so has the next broker, whose try is another one
+            if self.running.get(step_id) is end:
+                del self.running[step_id]
+        return ObservedEnd(outcome=ends[0], duration_ms=1)
+
+    async def _wait(
+        self, step_id: str, cancelled: anyio.Event, end: Callable[[Outcome], None], done: anyio.Event
+    ) -> None:
         if self.codes.get(step_id):
             await anyio.lowlevel.checkpoint()
             end(exited(self.codes[step_id].pop(0)))
-        else:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._abort, cancelled, end)
-                await done.wait()
-                tasks.cancel_scope.cancel()
-        self.running.pop(step_id, None)  # other runs may have a step of that name
-        return ObservedEnd(outcome=ends[0], duration_ms=1)
+            return
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._abort, cancelled, end)
+            await done.wait()
+            tasks.cancel_scope.cancel()
 
     async def wait_for(self, *names: str) -> None:
         """Wait until these steps run."""

@@ -10,9 +10,14 @@ _SWEEP_S: Final = 1.0
 
 
 async def publish_beacons(daemon: Daemon) -> None:
-    """Publish the heads, so that the loss of a last message is noticed too (docs/wire-protocol.md, "The beacon")."""
+    """Publish the heads, so that the loss of a last message is noticed too (docs/wire-protocol.md, "The beacon").
+
+    Not while the broker stops: none may follow the one that announces the end.
+    """
     while True:
         await anyio.sleep(daemon.settings.limits.beacon_ms / 1000)
+        if daemon.api.stopping:
+            return
         publish_beacon(daemon)
 
 

@@ -236,6 +236,23 @@ def test_a_blocked_alarm_does_not_make_the_hook_wait_for_ever(box: HookBox) -> N
     assert len(box.spooled(1)) == 1
 
 
+LATE = """
+import functools, itertools, sys, types
+hook = types.ModuleType("hook")
+exec(compile(open(sys.argv[1]).read(), sys.argv[1], "exec"), hook.__dict__)
+hook._EXCHANGE_S = 0.01
+hook._ask = functools.partial(functools.reduce, max, itertools.chain(itertools.repeat(b"", 1_000_000), [1]))
+hook._end(hook.main(sys.argv[2:]))
+"""
+"""The hook, whose exchange fails behind its time: a signal is heard where Python code runs next, and there is none."""
+
+
+def test_a_time_that_is_over_between_exchange_and_spool_loses_no_call(box: HookBox) -> None:
+    box.command = (sys.executable, "-I", "-S", "-c", LATE, str(HOOK))
+    assert_silent(box.run())
+    assert len(box.spooled(1)) == 1
+
+
 @pytest.mark.parametrize("arguments", [(), ("a", "b", "c", "d"), ("x" * 129,), ("codex", "é")])
 def test_wrong_arguments_exit_0_with_a_line_on_stderr(box: HookBox, arguments: tuple[str, ...]) -> None:
     with box.start(*arguments) as hook:

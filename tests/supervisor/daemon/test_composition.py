@@ -71,19 +71,26 @@ async def test_a_second_one_in_the_same_process_is_refused_too() -> None:
     assert refused.value.code == "already_running"
 
 
+BEACON_MS = 50
 AFTERWARDS_MS = 200
 """How long is listened whether anything comes after the last beacon."""
 
 
-async def test_a_stop_is_announced_by_a_last_beacon() -> None:
+async def some_beacons_long() -> None:
+    with anyio.move_on_after(4 * BEACON_MS / 1000):
+        await anyio.sleep_forever()
+
+
+async def test_a_stop_is_announced_by_a_last_beacon(monkeypatch: pytest.MonkeyPatch) -> None:
     beacons: list[Beacon] = []
     with zmq.Context() as context, context.socket(zmq.SUB) as listener:
         listener.setsockopt(zmq.SUBSCRIBE, BEACON_TOPIC)
-        async with running_bus(beacon_ms=50) as daemon:
+        async with running_bus(beacon_ms=BEACON_MS) as daemon:
             listener.connect(f"ipc://{daemon.settings.runtime_dir / 'receipts.ipc'}")
             await until(lambda: bool(listener.poll(0)))
             # What has not left 200 ms after the end is dropped, and a busy machine may take longer to send anything.
             daemon.receipts._socket.setsockopt(zmq.LINGER, PATIENCE_MS)
+            monkeypatch.setattr(daemon.snapshots, "stop", some_beacons_long)
         # One publisher's messages come in order, and on a busy machine late: wait for the last one, and then for none.
         while listener.poll(AFTERWARDS_MS if beacons and beacons[-1].closing else PATIENCE_MS):
             beacons.append(msgspec.msgpack.decode(listener.recv_multipart()[2], type=Beacon))
