@@ -16,7 +16,7 @@ TYPE_CHECKING = False  # `typing` takes longer to load than all that `lifebus te
 if TYPE_CHECKING:
     from typing import Any
 
-    from lifebus._internal.program import run
+    from lifebus._internal.arrival import run
     from lifebus._internal.view import Gap, Position
     from lifebus.client import Bus, Emitted, connect
     from lifebus.consumer import Deliveries, Delivery
@@ -99,7 +99,7 @@ _HOME = {
     "make_payload": "lifebus.requests",
     "make_request": "lifebus.requests",
     "new_id": "lifebus.requests",
-    "run": "lifebus._internal.program",
+    "run": "lifebus._internal.arrival",
 }
 _CONTRACT = "lifebus_contract"  # the home of every other name: the types that users touch
 

@@ -1,8 +1,9 @@
-"""Comes to a broker and leaves it: a connection is there once the broker has answered on it, one to come included."""
+"""Comes to a broker and leaves it, also one that is not there yet, and at Ctrl-C in order."""
 
 import asyncio
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import anyio
 import zmq
@@ -11,6 +12,11 @@ from lifebus._internal.connection import Connection, broker_directory
 from lifebus_contract import DeadlineExceeded, TransportError
 from lifebus_transports.messages.common import Nothing
 from lifebus_transports.runtime_dir import is_lock_free
+
+T = TypeVar("T")
+
+_INTERRUPTED: Final = 130
+"""What a shell makes of a program that Ctrl-C ended."""
 
 # Between two looks: a broker that is just starting is met soon, one that comes next hour costs next to nothing.
 _FIRST_LOOK_S: Final = 0.02
@@ -87,3 +93,15 @@ def _is_there(directory: Path) -> bool:
         return False
     # The sockets of a broker that was killed stay; its lock is free.
     return not is_lock_free(found / "lock")
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine with asyncio and return what it returns.
+
+    At Ctrl-C it is cancelled, so that its connections are closed in order, and the process exits with 130.
+    """
+    try:
+        return asyncio.run(main)
+    except KeyboardInterrupt:
+        # A traceback would say where the program waited, which is no fault of it.
+        raise SystemExit(_INTERRUPTED) from None
