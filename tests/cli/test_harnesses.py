@@ -33,10 +33,14 @@ def test_a_tick_prints_what_it_found_and_itself(watched: Shell) -> None:
     assert receipts[0]["harness_session_id"] == "s1"
 
 
-def test_a_session_is_named_together_with_its_adapter(watched: Shell) -> None:
-    ran = watched.call("tick", "--session", "s1", LIFEBUS_HOST_ADAPTER="")
-    assert ran.code == 2
-    assert "--session needs --adapter" in ran.err
+def test_a_session_is_found_by_its_own_id_and_one_that_nobody_knows_is_refused(watched: Shell) -> None:
+    found = watched.call("tick", "--session", "s1", "--json", LIFEBUS_HOST_ADAPTER="")
+    assert {(line["receipt"]["adapter_id"], line["receipt"]["harness_session_id"]) for line in found.lines} == {
+        ("codex", "s1")
+    }
+    refused = watched.call("tick", "--session", "s2", LIFEBUS_HOST_ADAPTER="")
+    assert refused.code == 2
+    assert "there is no session `s2`" in refused.err
 
 
 def test_status_has_a_line_for_each_harness(watched: Shell) -> None:
