@@ -1,9 +1,14 @@
 """A broker that died: whoever waits for it knows within a second, because its lock is free (docs/configuration.md)."""
 
 import asyncio
+import fcntl
 import signal
+import sys
+import termios
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
 
 import anyio
 import pytest
@@ -12,11 +17,13 @@ import lifebus
 from lifebus.cli.arguments import ConnectionOptions
 from lifebus.cli.connection import on_bus
 from lifebus_contract import TransportError
-from support.broker_process import broker_process
+from support.broker_process import broker_process, until
 from support.command_line import Shell, broker_up
 from support.patience import PATIENCE_S, SOON_S
 from support.running import short_directory
 
+REQUEST_BYTES = 12
+"""Less than any request has, and more than wakes up a loop."""
 LONG = "600s"
 """What each command would wait for an answer without a look at the lock."""
 
@@ -64,6 +71,15 @@ async def test_a_command_whose_broker_dies_knows_within_a_second_whatever_it_wai
     assert gone.value.code == "no_broker"
 
 
+def unread_by_peers() -> int:
+    """Return how many bytes this process has sent over its sockets that nobody has read."""
+    unread = 0
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            unread += int.from_bytes(fcntl.ioctl(int(descriptor.name), termios.TIOCOUTQ, bytes(4)), sys.byteorder)
+    return unread
+
+
 @pytest.mark.parametrize("what", ["save", "prune", "verify"])
 async def test_what_takes_long_was_lost_with_the_broker_that_was_asked_though_another_one_runs(what: str) -> None:
     with short_directory() as directory:
@@ -72,6 +88,7 @@ async def test_what_takes_long_was_lost_with_the_broker_that_was_asked_though_an
             lifebus.connect(runtime_dir=broker.runtime_dir, timeout=600.0) as bus,
         ):
             broker.signal(signal.SIGSTOP)
+            before = unread_by_peers()
             lost: list[str | None] = []
             async with anyio.create_task_group() as tasks:
                 answered = anyio.Event()
@@ -84,6 +101,8 @@ async def test_what_takes_long_was_lost_with_the_broker_that_was_asked_though_an
                     answered.set()
 
                 tasks.start_soon(ask)
+                # What ZeroMQ has not sent yet would go to the next broker, and be answered.
+                await until(lambda: unread_by_peers() >= before + REQUEST_BYTES)
                 await broker.kill()
                 async with broker_process(directory):
                     with anyio.fail_after(SOON_S):
