@@ -1,5 +1,6 @@
 """The lines of a Claude Code transcript as types: the few fields that hold facts, of the many there are."""
 
+from collections.abc import Sequence
 from typing import Any, Final, cast
 
 from msgspec import Raw, Struct
@@ -39,7 +40,8 @@ class AssistantMessage(Struct):
     @property
     def tool_calls(self) -> list[Any]:
         """The ids of the tools that it calls."""
-        blocks: list[Any] = self.content if isinstance(self.content, list) else []
+        content: object = self.content
+        blocks = cast("Sequence[Any]", content) if isinstance(content, list) else ()
         calls = [cast("dict[str, Any]", one) for one in blocks if isinstance(one, dict)]
         return [one.get("id") for one in calls if one.get("type") == "tool_use"]
 
