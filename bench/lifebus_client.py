@@ -62,7 +62,7 @@ class Broker:
 
     def start(self, ready: Callable[[], bool] | None = None) -> None:
         """Start it and wait until it answers, or is ready in another sense."""
-        self._process = start(self._command, ready or self._answers, self._folder / "log", self.environment)
+        self._process = start(self._command, ready or self.answers, self._folder / "log", self.environment)
 
     def kill(self) -> None:
         """Kill it as a power cut of the process would: SIGKILL, without any cleanup."""
@@ -73,17 +73,21 @@ class Broker:
         """Stop it in order."""
         stop(self._running)
 
-    def _answers(self) -> bool:
+    def answers(self) -> bool:
+        """Whether it answers a request."""
         return (self.runtime_dir / "requests.ipc").exists() and asyncio.run(_ping(self.runtime_dir))
 
 
 @contextmanager
-def broker(command: Sequence[str] = UP, config: str = "") -> Iterator[Broker]:
-    """Provide a running broker on an empty SQLite ledger with `synchronous=FULL`; `config` is its file's text."""
+def broker(command: Sequence[str] = UP, config: str = "", last_file: str = "requests.ipc") -> Iterator[Broker]:
+    """Provide a running broker on an empty SQLite ledger with `synchronous=FULL`; `config` is its file's text.
+
+    `last_file` is what it writes last into its runtime directory with this configuration.
+    """
     with workspace() as folder:
         running = Broker(folder, command)
         running.configure(config)
-        running.start()
+        running.start(lambda: (running.runtime_dir / last_file).exists() and running.answers())
         try:
             yield running
         finally:

@@ -73,7 +73,7 @@ def emissions(receipts: int, rounds: int, say: Callable[[str], None]) -> dict[st
     """Return receipts a second (batches of 64, 16 at a time) and µs of one at a time: without and with the gateway."""
     rates: dict[str, list[float]] = {}
     waits: dict[str, list[float]] = {}
-    with broker(config=KEEP_ALL) as off, broker(config=_ON) as on, broker(config=_ON) as followed:
+    with broker(config=KEEP_ALL) as off, _with_gateway() as on, _with_gateway() as followed:
         systems = {OFF: Lifebus(off), ON: Lifebus(on), "on, one follows": Lifebus(followed)}
         with _followers_of(followed, 1, "/api/stream?batch=true", 2**53):
             for system in systems.values():
@@ -124,9 +124,13 @@ def _systems() -> tuple[tuple[str, Callable[[], AbstractContextManager[_System |
     )
 
 
+def _with_gateway() -> AbstractContextManager[Broker]:
+    return broker(config=_ON, last_file="gateway.json")
+
+
 @contextmanager
 def _lifebus(target: str) -> Iterator[_System | None]:
-    with broker(config=_ON) as running:
+    with _with_gateway() as running:
 
         @asynccontextmanager
         async def sender() -> AsyncIterator[Send]:
