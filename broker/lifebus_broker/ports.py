@@ -107,11 +107,9 @@ class AppendResult(Struct, frozen=True, kw_only=True):
 
 
 class Query(Struct, frozen=True, kw_only=True):
-    """Which receipts to read: after a position, at most `limit` of them and `max_bytes` of receipts, with filters.
+    """Which receipts to read: after a position, at most `limit` and `max_bytes` of them, with filters and selections.
 
-    `session` is the pair (adapter_id, harness_session_id).  `waiting` reads only what says that somebody is waited for,
-    or not any more.  `past_damage` passes over damaged receipts and says so in the page: for what inside the broker has
-    to go on with the rest.
+    `session` is (adapter_id, harness_session_id); `past_damage` passes over damaged receipts and says so in the page.
     """
 
     after: int = 0
@@ -123,6 +121,8 @@ class Query(Struct, frozen=True, kw_only=True):
     status: ReceiptStatus | None = None
     since_epoch_s: int | None = None
     waiting: bool = False
+    failed: bool = False
+    canaries: bool = True
     past_damage: bool = False
 
 

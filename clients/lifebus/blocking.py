@@ -251,12 +251,13 @@ class BlockingBus:
         since: Position | int | datetime | str | None = None,
         where: Callable[[Receipt], bool] | None = None,
         waiting: bool = False,
+        failed: bool = False,
+        canaries: bool = True,
         until_head: bool = False,
     ) -> BlockingSubscription:
         """Return an iterator of receipts and, where history is gone, gaps; see `Bus.receipts`."""
-        follow = partial(
-            self._bus.receipts, session=session, since=since, where=where, waiting=waiting, until_head=until_head
-        )
+        follow = partial(self._bus.receipts, session=session, since=since, where=where, until_head=until_head)
+        follow = partial(follow, waiting=waiting, failed=failed, canaries=canaries)
         return BlockingSubscription(self._portal, self._portal.call(follow))
 
     def signals(

@@ -27,7 +27,7 @@ from lifebus.ledger_admin import LedgerAdmin
 from lifebus.signals import SignalReceived, Signals
 from lifebus.snapshots import Snapshots
 from lifebus.state import State, fetch_state
-from lifebus.subscription import Subscription, told_waits
+from lifebus.subscription import Subscription, selected
 from lifebus.ticks import Ticks
 from lifebus.transcripts import Transcripts
 from lifebus_contract import (
@@ -244,17 +244,20 @@ class Bus:
         since: "Position | int | datetime | str | None" = None,
         where: Callable[[Receipt], bool] | None = None,
         waiting: bool = False,
+        failed: bool = False,
+        canaries: bool = True,
         until_head: bool = False,
     ) -> Subscription:
         """Follow receipts: an async iterator of `Receipt` and, where history is gone, `Gap`.
 
         `session` is (adapter_id, harness_session_id).  `since` is a cursor, a position, a time, ``"start"``, or None
-        for what comes from now on.  `waiting` leaves only what says who waits for a person (docs/waiting.md).
-        `until_head` ends the iteration at the newest receipt instead of waiting.
+        for what comes from now on.  `waiting` leaves only what says who waits for a person (docs/waiting.md), `failed`
+        what tells of a failure; without `canaries` those of `lifebus hooks test` are left out.  `until_head` ends the
+        iteration at the newest receipt instead of waiting.
         """
         if session is not None:
             session = (adapter_id_of(session[0]), session[1])
-        where = told_waits(where) if waiting else where
+        where = selected(where, waiting=waiting, failed=failed, canaries=canaries)
         return Subscription(
             self._connection, session=session, since=since, where=where, until_head=until_head, timeout=self.timeout
         )

@@ -17,6 +17,7 @@ from lifebus._internal.follower import Follower
 from lifebus._internal.view import Gap, Position, View
 from lifebus.state import State, fetch_state
 from lifebus_contract import Receipt
+from lifebus_contract.facts.selections import tells_of_canary, tells_of_failure, tells_of_wait
 from lifebus_contract.views import SessionHead
 from lifebus_transports.framing.frames import ALL_TOPIC, BEACON_TOPIC, session_topic
 from lifebus_transports.messages.common import Nothing
@@ -32,14 +33,21 @@ _receipts = msgspec.msgpack.Decoder(list[WireReceipt])
 _beacons = msgspec.msgpack.Decoder(Beacon)
 
 
-def tells_of_wait(receipt: Receipt) -> bool:
-    """Whether a receipt says that a session begins to wait for a person, or does not any more (docs/waiting.md)."""
-    return receipt.telemetry_summary.get("waiting_for") is not None
+def selected(
+    where: Callable[[Receipt], bool] | None, *, waiting: bool, failed: bool, canaries: bool
+) -> Callable[[Receipt], bool] | None:
+    """Return the filter that lets through what `where` and each selection let through; None where that is everything.
 
-
-def told_waits(where: Callable[[Receipt], bool] | None) -> Callable[[Receipt], bool]:
-    """Return a filter that lets only receipts about waits through, and of those what `where` lets through."""
-    return tells_of_wait if where is None else lambda receipt: tells_of_wait(receipt) and where(receipt)
+    See docs/consuming.md, "Selections".
+    """
+    if not waiting and not failed and canaries:
+        return where
+    return lambda receipt: (
+        (not waiting or tells_of_wait(receipt))
+        and (not failed or tells_of_failure(receipt))
+        and (canaries or not tells_of_canary(receipt))
+        and (where is None or where(receipt))
+    )
 
 
 class Subscription(Follower):

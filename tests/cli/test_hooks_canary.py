@@ -35,7 +35,7 @@ def test_a_canary_arrives_through_every_installed_hook(home: Shell) -> None:
         assert found["opencode", "plugin"]["arrived"] is True
         assert found["openclaw", "plugin"]["arrived"] is True
     assert ran.code == 0
-    lines = home.call("receipts", "list", "--event", "supervisor.tick", "--json", "-n", "100").lines
+    lines = home.call("receipts", "list", "--event", "supervisor.tick", "--canaries", "--json", "-n", "100").lines
     receipts = [one["receipt"] for one in lines]
     assert {one["telemetry_summary"]["source_hook"] for one in receipts} == {"lifebus.canary"}
     assert {one["harness_session_id"] for one in receipts} == {None}

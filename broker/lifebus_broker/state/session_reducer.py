@@ -33,6 +33,7 @@ from lifebus_broker.state.telemetry_keys import (
     PARENT_FRAME,
     PERCENT,
     PROCESS,
+    SESSION_END,
     SIGNAL,
     SOURCE,
     TITLE,
@@ -40,7 +41,8 @@ from lifebus_broker.state.telemetry_keys import (
     is_applied_before,
 )
 from lifebus_broker.state.waiting import next_waits
-from lifebus_contract import SUPPORT_STRENGTH, LifecycleEvent, PressureLevel, ReceiptStatus
+from lifebus_contract import SUPPORT_STRENGTH, LifecycleEvent, PressureLevel
+from lifebus_contract.facts.selections import is_failure
 
 MAX_TURNS: Final = 64
 """How many turns a session remembers, to distinguish a turn that no hook reported from an old one."""
@@ -54,7 +56,6 @@ _ENDED: Final = LifecycleEvent.SESSION_ENDED
 _FRAME_ENDED: Final = LifecycleEvent.FRAME_ENDED
 _FRAME_OPENED: Final = LifecycleEvent.FRAME_OPENED
 _TICK: Final = LifecycleEvent.SUPERVISOR_TICK
-_FAILED: Final = ReceiptStatus.FAILED
 _PLACE: Final = frozenset({CWD, GIT_BRANCH, TITLE})
 _WIRED: Final = frozenset({LifecycleEvent.SESSION_STARTED, _ENDED, _FRAME_OPENED, _FRAME_ENDED})
 _LEVELS: Final[Mapping[Any, PressureLevel]] = {level.value: level for level in PressureLevel}
@@ -72,8 +73,11 @@ def apply_receipt(state: SessionState, position: int, receipt: ReceiptLike) -> N
         return
     event, facts = receipt.event, receipt.telemetry_summary
     _count(state, position, receipt)
-    if not is_applied_before(facts):
+    is_repeated = is_applied_before(facts)
+    if not is_repeated:
         _apply_event(state, position, receipt)
+    if _tells_of_failure(receipt, is_repeated=is_repeated):
+        _record_failure(state, receipt)
     # An ended session has no pending questions or payloads.
     if not state.course.ended:
         if state.questions or receipt.failure_class is not None or event is _TICK:
@@ -109,8 +113,6 @@ def _apply_event(state: SessionState, position: int, receipt: ReceiptLike) -> No
         if before.ended and not course.ended:
             state.started, state.left = True, ()
     _record_reporter(state, receipt)
-    if receipt.status is _FAILED or (event is _FRAME_ENDED and facts.get(FRAME_END) == "failed"):
-        _record_failure(state, receipt)
     handler = _HANDLERS.get(event)
     if handler is not None:
         handler(state, receipt)
@@ -183,6 +185,12 @@ def _record_place(state: SessionState, facts: Mapping[str, object]) -> None:
         state.git_branch = branch
     if isinstance(title, str):
         state.title = title
+
+
+def _tells_of_failure(receipt: ReceiptLike, *, is_repeated: bool) -> bool:
+    """Whether something failed that no receipt before has told; one that is repeated repeats how its frame ended."""
+    facts = {} if is_repeated else receipt.telemetry_summary
+    return is_failure(receipt.event, receipt.status, facts.get(FRAME_END), facts.get(SESSION_END))
 
 
 def _record_failure(state: SessionState, receipt: ReceiptLike) -> None:

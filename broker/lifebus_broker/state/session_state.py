@@ -54,7 +54,7 @@ class SessionState(Struct, kw_only=True, omit_defaults=True, forbid_unknown_fiel
     cwd: str | None = None  # the directory in which it works, as far as that is recorded
     ever_lost: tuple[str, ...] = ()  # capabilities that were ever lost
     failed: tuple[str, str] | None = None  # event and invocation of the last failure
-    failures: int = 0  # events that failed: turns of which the harness says so, and what has a failed receipt
+    failures: int = 0  # events of which a receipt tells a failure (docs/consuming.md, "Selections")
     filed_at_epoch_s: int | None = None  # when the last compaction was, if a file alone proves it
     first_at_epoch_s: int = 0
     first_position: int = 0

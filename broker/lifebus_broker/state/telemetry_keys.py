@@ -3,12 +3,16 @@
 from collections.abc import Mapping
 from typing import Final
 
+from lifebus_contract.facts.selections import HOOK_CLIENT
+
 FRAME: Final = "frame_id"
 """The fact that names the frame which a receipt is about."""
 PARENT_FRAME: Final = "parent_frame_id"
 """The fact that names the frame around it."""
 FRAME_END: Final = "frame_end"
 """The fact that says how a frame ended: ``completed``, ``failed``, ``interrupted``, ``blocked``, ``abandoned``."""
+SESSION_END: Final = "session_end"
+"""The fact that says how a session ended: ``completed``, ``abandoned``; of a run of a flow its status."""
 ANNOUNCED_END: Final = "announced_end"
 """The fact that says how a frame or session ends, where its harness has announced an end that is not settled yet."""
 ANNOUNCED_ENDS: Final = "announced_ends"
@@ -64,7 +68,7 @@ BACKGROUND_CLIENT: Final = "client_background"
 CORRECTS: Final = "corrects"
 """The fact in a receipt that takes back what another one promised: that receipt's id."""
 
-HOOKS: Final = "lifebus.hook"
+HOOKS: Final = HOOK_CLIENT
 """The client that speaks for hooks."""
 APP_SERVER: Final = "lifebus.app_server"
 """The client that speaks for app-servers."""

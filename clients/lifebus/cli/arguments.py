@@ -56,7 +56,9 @@ class ReceiptFilter:
     event: str | None = None
     "Only this event, e.g. frame.opened."
     status: str | None = None
-    "Only this status, e.g. failed."
+    "Only this status of the receipt itself, e.g. degraded; --failed also finds turns and sessions that failed."
+    failed: Annotated[bool, Parameter(negative="")] = False
+    "Only receipts of failures: receipts that failed, and the ends of turns, sub-agents and sessions that did."
     payload: str | None = None
     "Only receipts that say what became of this payload: its id, e.g. pay_01K…."
     waiting: Annotated[bool, Parameter(negative="")] = False

@@ -15,4 +15,6 @@ def query_of(body: Backfill, after: int) -> Query:
         status=body.status,
         since_epoch_s=body.since_epoch_s,
         waiting=body.waiting,
+        failed=body.failed,
+        canaries=body.canaries,
     )

@@ -268,6 +268,22 @@ def test_turns_sub_agents_and_failures_count_once_however_many_receipts_say_so()
     assert (state.turn_count, state.subagents, state.failures) == (2, 1, 3)
 
 
+def test_a_failure_is_counted_once_though_later_receipts_repeat_it() -> None:
+    failed = {"_event_id": "e1", "_invocation_id": "i1"}
+    told = frame("f1", frame_end="failed", client_background=True, **failed)
+    steps: list[Step] = [
+        (OPENED, frame("f1")),
+        (CLOSED, frame("f1", frame_end="failed", **failed)),
+        (OPENED, frame("f2", _status=ReceiptStatus.FAILED, _failure_class=FailureClass.TIMEOUT, _event_id="e2")),
+        (CLOSED, told),
+        (ENDED, {"session_end": "failed", "_event_id": "e3"}),
+    ]
+    assert state_of(*steps[:4]).failures == 2
+    assert state_of(*steps).failures == 3
+    late = {"_status": ReceiptStatus.FAILED, "_failure_class": FailureClass.TIMEOUT, "_event_id": "e4"}
+    assert state_of(*steps, (CLOSED, {**told, **late})).failures == 4
+
+
 def test_the_last_pressure_is_kept_beside_its_peak() -> None:
     state = state_of(
         (PRESSED, {"context_pressure": "high", "context_used_tokens": 900, "context_used_pct": 90}),

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 import msgspec
 import pytest
@@ -195,6 +196,10 @@ class LedgerContract:
             {"since_epoch_s": 1_790_000_100},
             {"since_epoch_s": 1_790_000_100, "session": ("claude", "s2")},
             {"since_epoch_s": 1_890_000_000},
+            {"failed": True},
+            {"failed": True, "session": ("codex", "s2")},
+            {"canaries": False},
+            {"canaries": False, "failed": True},
         ],
         ids=str,
     )
@@ -206,7 +211,7 @@ class LedgerContract:
                     adapter_id="claude" if number % 3 == 0 else "codex",
                     harness_session_id=f"s{number % 4}",
                     event=LifecycleEvent.SESSION_ENDED if number % 5 == 0 else LifecycleEvent.FRAME_OPENED,
-                    status=ReceiptStatus.SKIPPED if number % 7 == 0 else ReceiptStatus.OBSERVED,
+                    **OUTCOMES.get(number % 7, {}),
                     at_epoch_s=1_790_000_000 + number + (300 if number == 20 else 0),
                 )
                 for number in range(200)
@@ -323,6 +328,15 @@ class LedgerContract:
             assert len(ledger.epoch) == len(bytes.fromhex(ledger.epoch)) * 2 == 32
 
 
+OUTCOMES: dict[int, dict[str, Any]] = {
+    0: {"status": ReceiptStatus.SKIPPED},
+    1: {"status": ReceiptStatus.FAILED, "failure_class": FailureClass.TIMEOUT},
+    2: {"telemetry_summary": {"session_end": "failed"}},
+    3: {"client_id": "lifebus.hook", "telemetry_summary": {"source_hook": "lifebus.canary"}},
+}
+"""What is odd about every seventh receipt, and about those behind it."""
+
+
 def entry_of(made: Receipt) -> NewReceipt:
     """Return the entry of a receipt without a key."""
     return NewReceipt(receipt=made)
@@ -339,4 +353,12 @@ def matches(made: Receipt, filters: dict[str, object]) -> bool:
         and filters.get("status", made.status) == made.status
         and isinstance(since, int)
         and made.at_epoch_s >= since
+        and not (filters.get("failed") and not failed(made))
+        and not (filters.get("canaries") is False and "source_hook" in made.telemetry_summary)
     )
+
+
+def failed(made: Receipt) -> bool:
+    """Say whether one of the receipts of `OUTCOMES` tells of a failure."""
+    ended = made.event is LifecycleEvent.SESSION_ENDED and "session_end" in made.telemetry_summary
+    return made.status is ReceiptStatus.FAILED or ended

@@ -11,8 +11,9 @@ from lifebus_adapters.adapter import HookCall
 from lifebus_adapters.shared.fields import Payload
 from lifebus_adapters.shared.rules import SESSION_CLOSE, SESSION_OPEN, FactField, HookRule, HookTable, IdentityPaths
 from lifebus_contract import IntegrationMode, LifecycleEvent
+from lifebus_contract.facts.selections import CANARY_HOOK
 
-CANARY: Final = "lifebus.canary"
+CANARY: Final = CANARY_HOOK
 """The hook that proves an installation; its payload has a `canary`, which stands in the receipt again."""
 
 WRAPPER_START: Final = "wrapper_start"

@@ -15,7 +15,8 @@ from lifebus_transports.messages.state import StateHint
 class Backfill(Document, frozen=True, kw_only=True, omit_defaults=True):
     """`backfill`: receipts after a position.  Without `epoch` the current history is meant.
 
-    `waiting` reads only what says that a session begins to wait for a person, or does not any more.
+    `waiting` reads only what says that a session begins to wait for a person, or does not any more; `failed` only what
+    tells of a failure.  Without `canaries` those of `lifebus hooks test` are left out.
     """
 
     epoch: str | None = None
@@ -28,6 +29,8 @@ class Backfill(Document, frozen=True, kw_only=True, omit_defaults=True):
     status: ReceiptStatus | None = None
     since_epoch_s: Count | None = None
     waiting: bool = False
+    failed: bool = False
+    canaries: bool = True
 
 
 class WireReceipt(Struct, frozen=True, array_like=True):

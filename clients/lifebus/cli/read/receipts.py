@@ -3,6 +3,7 @@
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from datetime import datetime
+from functools import partial
 from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
@@ -35,6 +36,7 @@ def list_receipts(
     *,
     last: Annotated[int, Parameter(name=("--last", "-n"))] = 20,
     since: str | None = None,
+    canaries: Annotated[bool, Parameter(negative="")] = False,
     filters: ReceiptFilter = ANY_RECEIPT,
     connection: ConnectionOptions = DEFAULT_CONNECTION,
 ) -> ExitCode:
@@ -43,6 +45,7 @@ def list_receipts(
     Args:
         last: How many; the default is 20.
         since: Only since a time: 10m ago, or 2026-11-21T20:00:00Z.
+        canaries: Also the canaries of `lifebus hooks test`.
         filters: Which receipts.
         connection: Where the broker is, and the form of the answer.
     """
@@ -52,7 +55,7 @@ def list_receipts(
     from lifebus._internal.view import Position  # noqa: PLC0415
     from lifebus.cli.printing import ReceiptPrinter  # noqa: PLC0415
 
-    query = _query(resolve_filter(filters, connection), since)
+    query = _query(resolve_filter(filters, connection), since, canaries=canaries)
     names = SessionNames()
     epoch, stored = on_bus(connection, lambda bus: _named(bus, names, _newest(bus, query, last, filters.payload)))
     printer = ReceiptPrinter(json=connection.json, names=names)
@@ -99,7 +102,7 @@ def export(
         filters: Which receipts.
         connection: Where the broker is, and the form of the answer.
     """
-    query = _query(resolve_filter(filters, DEFAULT_CONNECTION if rescue else connection), since)
+    query = _query(resolve_filter(filters, DEFAULT_CONNECTION if rescue else connection), since, canaries=True)
     if rescue:
         return _rescue(query, filters.payload)
     written = _Written()
@@ -130,7 +133,7 @@ def verify(*, tail: int | None = None, json: Annotated[bool, Parameter(name="--j
     return ledger.verify(tail=tail, json=json)
 
 
-def _query(filters: ReceiptFilter, since: str | None) -> "Backfill":
+def _query(filters: ReceiptFilter, since: str | None, *, canaries: bool) -> "Backfill":
     from lifebus_transports.messages.reads import Backfill  # noqa: PLC0415
 
     moment = parse_moment(since) if since is not None else None
@@ -141,6 +144,8 @@ def _query(filters: ReceiptFilter, since: str | None) -> "Backfill":
         status=filters.receipt_status,
         since_epoch_s=max(0, int(moment.timestamp())) if moment is not None else None,
         waiting=filters.waiting,
+        failed=filters.failed,
+        canaries=canaries,
     )
 
 
@@ -279,6 +284,7 @@ def tail(
     from_: Annotated[str | None, Parameter(name="--from")] = None,
     since: str | None = None,
     follow: Annotated[bool, Parameter(negative="--no-follow")] = True,
+    canaries: Annotated[bool, Parameter(negative="")] = False,
     filters: ReceiptFilter = ANY_RECEIPT,
     connection: ConnectionOptions = DEFAULT_CONNECTION,
 ) -> ExitCode:
@@ -288,6 +294,7 @@ def tail(
         from_: Begin after this place: a POSITION, an EPOCH:POSITION as `--json` prints it, or `start`.
         since: Begin at a time: 10m ago, or 2026-11-21T20:00:00Z.
         follow: Go on with what comes; `--no-follow` ends at the newest receipt.
+        canaries: Also the canaries of `lifebus hooks test`.
         filters: Which receipts.
         connection: Where the broker is, and the form of the answer.
     """
@@ -301,7 +308,7 @@ def tail(
     keep = predicate(filters, moment)
     on_bus(
         connection,
-        lambda bus: _print_all(bus, start, keep, filters, follow=follow, json=connection.json),
+        lambda bus: _print_all(bus, start, keep, filters, canaries=canaries, follow=follow, json=connection.json),
         lasting=follow,
     )
     return ExitCode.OK
@@ -324,19 +331,18 @@ def parse_start(text: str) -> "Position | int | str":
 
 
 def predicate(filters: ReceiptFilter, since: datetime | None = None) -> Callable[[Receipt], bool] | None:
-    """Return what the filters mean for one receipt; None when they let everything through."""
+    """Return what the filters mean for one receipt, selections aside; None when they let everything through."""
     adapter, event, status = filters.adapter_id, filters.lifecycle_event, filters.receipt_status
     # Receipts count whole seconds, so the bound does as well.
     earliest = int(since.timestamp()) if since is not None else None
     asked = (adapter, event, status, earliest, filters.payload)
-    if not filters.waiting and all(one is None for one in asked):
+    if all(one is None for one in asked):
         return None
     return lambda receipt: (
         (adapter is None or receipt.adapter_id == adapter)
         and (event is None or receipt.event is event)
         and (status is None or receipt.status is status)
         and (earliest is None or receipt.at_epoch_s >= earliest)
-        and (not filters.waiting or receipt.telemetry_summary.get("waiting_for") is not None)
         and (filters.payload is None or any(one.payload_id == filters.payload for one in receipt.payload_receipts))
     )
 
@@ -347,6 +353,7 @@ async def _print_all(
     keep: Callable[[Receipt], bool] | None,
     filters: ReceiptFilter,
     *,
+    canaries: bool,
     follow: bool,
     json: bool,
 ) -> None:
@@ -355,7 +362,8 @@ async def _print_all(
     names = SessionNames()
     await names.learn(bus)
     printer = ReceiptPrinter(json=json, names=names)
-    receipts = bus.receipts(session=filters.session_pair, since=start, where=keep, until_head=not follow)
+    chosen = partial(bus.receipts, waiting=filters.waiting, failed=filters.failed, canaries=canaries)
+    receipts = chosen(session=filters.session_pair, since=start, where=keep, until_head=not follow)
     if follow and printer.form == "columns":
         say("following; Ctrl-C ends", color="dim")
     await print_each(names.known(bus, receipts), lambda item: printer.show(item, receipts.cursor))

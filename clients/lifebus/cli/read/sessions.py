@@ -2,7 +2,8 @@
 
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
@@ -23,44 +24,63 @@ _NARROW: Final = 100
 _COLORS: Final = {"ended": "dim"}
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class SessionFilter:
+    """Which sessions."""
+
+    adapter: str | None = None
+    "Only this adapter's."
+    open_only: bool = False
+    "Only those that have not ended."
+    waiting: Annotated[bool, Parameter(negative="")] = False
+    "Only those that wait for a person."
+    failed: Annotated[bool, Parameter(negative="")] = False
+    "Only those in which something failed: a turn, a sub-agent, the session itself, or a receipt."
+    since: str | None = None
+    "Only those of which there is a receipt since a time: 10m ago, or 2026-11-21T20:00:00Z."
+    until: str | None = None
+    "Only those that began before a time."
+
+    def predicate(self) -> "Callable[[SessionHead], bool]":
+        """Return whether a session is asked for."""
+        wanted = parse_adapter(self.adapter) if self.adapter is not None else None
+        earliest = int(parse_moment(self.since).timestamp()) if self.since is not None else None
+        latest = int(parse_moment(self.until, flag="--until").timestamp()) if self.until is not None else None
+        return lambda head: (
+            (wanted is None or head.adapter_id == wanted)
+            and not (self.open_only and head.ended)
+            and (not self.waiting or bool(head.waiting))
+            and (not self.failed or bool(head.failures))
+            and (earliest is None or head.last_at_epoch_s >= earliest)
+            and (latest is None or head.started_at_epoch_s <= latest)
+        )
+
+
+_ANY_SESSION: Final = SessionFilter()
+
+
 def sessions(
     session: str | None = None,
     /,
     *,
-    adapter: str | None = None,
-    open_only: bool = False,
-    waiting: Annotated[bool, Parameter(negative="")] = False,
-    since: str | None = None,
-    until: str | None = None,
+    filters: SessionFilter = _ANY_SESSION,
     connection: ConnectionOptions = DEFAULT_CONNECTION,
 ) -> ExitCode:
     """List the sessions in the ledger, the newest last; show one of them.
 
     Args:
         session: Only this one: its short name, e.g. api#3, or ADAPTER/SESSION; exit code 1 when there is none.
-        adapter: Only this adapter's.
-        open_only: Only those that have not ended.
-        waiting: Only those that wait for a person.
-        since: Only those of which there is a receipt since a time: 10m ago, or 2026-11-21T20:00:00Z.
-        until: Only those that began before a time.
+        filters: Which sessions.
         connection: Where the broker is, and the form of the answer.
     """
     pair = parse_session(session) if session is not None and "/" in session else None
+    is_wanted = filters.predicate()
     heads = on_bus(connection, lambda bus: bus.sessions(pair))
     if session is not None and pair is None:
         pair = choose_session(session, heads)
-    wanted = parse_adapter(adapter) if adapter is not None else None
-    earliest = int(parse_moment(since).timestamp()) if since is not None else None
-    latest = int(parse_moment(until, flag="--until").timestamp()) if until is not None else None
     found = [
-        one
-        for one in heads
-        if (pair is None or (one.adapter_id, one.harness_session_id) == pair)
-        and (wanted is None or one.adapter_id == wanted)
-        and not (open_only and one.ended)
-        and (not waiting or one.waiting)
-        and (earliest is None or one.last_at_epoch_s >= earliest)
-        and (latest is None or one.started_at_epoch_s <= latest)
+        one for one in heads if (pair is None or (one.adapter_id, one.harness_session_id) == pair) and is_wanted(one)
     ]
     if connection.json:
         put_json([_document(one) for one in found])

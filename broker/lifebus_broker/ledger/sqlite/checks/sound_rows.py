@@ -14,6 +14,7 @@ from lifebus_broker.ledger.refusals import damaged_row
 from lifebus_broker.ports import DamagedReceipt, Query, StoredReceipt
 from lifebus_broker.state.stream_digests import link_after
 from lifebus_contract import InternalError
+from lifebus_contract.facts.selections import is_canary, is_failure
 
 # typeof: a value of another storage class becomes NULL here, where it cannot raise in the middle of a page
 COLUMNS: Final = """
@@ -26,6 +27,10 @@ iif(r.previous = 0, zeroblob(32), coalesce(
 
 
 class _Telemetry(Struct, frozen=True):
+    emitter: Any = None
+    frame_end: Any = None
+    session_end: Any = None
+    source_hook: Any = None
     waiting_for: Any = None
 
 
@@ -33,6 +38,7 @@ class RowFacts(Struct, frozen=True):
     """What of a receipt a query asks for."""
 
     adapter_id: str
+    client_id: str
     harness_session_id: str | None
     sequence: int | None
     at_epoch_s: int
@@ -44,6 +50,18 @@ class RowFacts(Struct, frozen=True):
     def tells_of_wait(self) -> bool:
         """Whether it says that somebody is waited for, or not any more."""
         return self.telemetry_summary.waiting_for is not None
+
+    @property
+    def tells_of_failure(self) -> bool:
+        """Whether it tells of a failure."""
+        facts = self.telemetry_summary
+        return is_failure(self.event, self.status, facts.frame_end, facts.session_end)
+
+    @property
+    def tells_of_canary(self) -> bool:
+        """Whether it comes from a canary."""
+        facts = self.telemetry_summary
+        return is_canary(self.client_id, facts.emitter, facts.source_hook)
 
 
 _FACTS: Final = msgspec.json.Decoder(RowFacts)
@@ -94,6 +112,10 @@ def row_filter(query: Query) -> Callable[[RowFacts], bool]:
         wanted += [("adapter_id", query.session[0]), ("harness_session_id", query.session[1])]
     if query.waiting:
         wanted.append(("tells_of_wait", True))
+    if query.failed:
+        wanted.append(("tells_of_failure", True))
+    if not query.canaries:
+        wanted.append(("tells_of_canary", False))
     since = query.since_epoch_s
     if not wanted:
         return lambda facts: since is None or facts.at_epoch_s >= since
