@@ -10,6 +10,7 @@ endif
 VENV := .venv$(OF)
 LOWEST := .venv-lowest$(OF)
 BENCH := .venv-bench$(OF)
+DOCS := .venv-docs$(OF)
 ifneq ($(origin PYTHON),file)
 $(if $(filter-out $(WANTED),$(call BASE,$(VENV)/bin/python)),$(error another Python of this version made $(VENV): remove it))
 endif
@@ -25,7 +26,7 @@ QUICK := tests/contract tests/conformance tests/transports/framing tests/supervi
 export PYTHONDONTWRITEBYTECODE :=
 WORKERS := $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 
-.PHONY: demo test quick lowest torture mutants check bench e2e e2e-all clean
+.PHONY: demo test quick lowest torture mutants check docs links bench e2e e2e-all clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed  ## the bus at work on recorded sessions, e.g. make demo ARGS="--speed 4"
@@ -57,6 +58,13 @@ check: $(VENV)/.developing  ## lint, format, both type checkers, layers
 	@PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(VENV)/bin/pyright
 	@$(VENV)/bin/pytest -q tests/house/test_layers.py tests/house/test_house.py tests/house/test_rooms.py tests/house/test_references.py
 
+docs: $(DOCS)/.documenting  ## the documentation as a site with search, in build/docs; a link that leads nowhere fails
+	@$(DOCS)/bin/sphinx-build -q -W --keep-going -d build/doctrees -c docs/site . build/docs $(ARGS)
+	@echo "build/docs/index.html"
+
+links: $(DOCS)/.documenting  ## whether the documentation's links to other sites open
+	@$(DOCS)/bin/sphinx-build -q -d build/doctrees -b linkcheck -c docs/site . build/links $(ARGS)
+
 bench: $(BENCH)/.installed  ## lifebus beside Redis and JetStream, e.g. make bench ARGS="--quick"
 	@$(BENCH)/bin/python -m bench.run $(ARGS)
 
@@ -70,7 +78,7 @@ clean:  ## everything that the other targets made
 	@rm -rf .venv .venv-* build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(VENV)/bin/python $(LOWEST)/bin/python $(BENCH)/bin/python:
+$(VENV)/bin/python $(LOWEST)/bin/python $(BENCH)/bin/python $(DOCS)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit("lifebus needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'
 	@echo "setting up $(patsubst %/bin/python,%,$@) (once)" >&2
 	@$(PYTHON) -m venv $(patsubst %/bin/python,%,$@)
@@ -93,6 +101,10 @@ $(LOWEST)/.developing: pyproject.toml | $(LOWEST)/bin/python
 $(BENCH)/.installed: pyproject.toml | $(BENCH)/bin/python
 	@$(BENCH)/$(PIP) --editable '.[http]'
 	@$(call group,$(BENCH),bench)
+	@touch $@
+
+$(DOCS)/.documenting: pyproject.toml | $(DOCS)/bin/python
+	@$(call group,$(DOCS),docs)
 	@touch $@
 
 # Older versions of pip cannot install a dependency group, so the names come from pyproject.toml.

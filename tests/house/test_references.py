@@ -14,7 +14,7 @@ from support.sources import DOCUMENTS, committed, name_of, offenders, text_of
 DATA = REPOSITORY / "tests" / "data"
 LABEL = r"\d+(?:\.\d+)*|(?:[A-Z]+-)?[A-Z]\d+"
 CITATION = re.compile(
-    rf"docs/(?P<page>[a-z-]+)\.md(?:(?:,\s+\\?\"(?P<text>[^\"\\]+)\\?\")|(?:\s+(?P<label>{LABEL})\b(?!\w)))?"
+    rf"docs/(?P<page>[a-z/-]+)\.md(?:(?:,\s+\\?\"(?P<text>[^\"\\]+)\\?\")|(?:\s+(?P<label>{LABEL})\b(?!\w)))?"
 )
 LINK = re.compile(r"\]\((?!https?:)(?P<page>[^)#\s]*)(?:#(?P<anchor>[^)\s]+))?\)")
 HEADING = re.compile(r"^#{1,4} (.+)$", re.MULTILINE)

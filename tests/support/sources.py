@@ -15,7 +15,7 @@ T = TypeVar("T")
 SOURCES = [path for root in (*ROOTS, "tests", "bench") for path in sorted((REPOSITORY / root).rglob("*.py"))]
 PRODUCT = [path for path in SOURCES if path.relative_to(REPOSITORY).parts[0] in ROOTS]
 DOCUMENTS = [
-    *sorted((REPOSITORY / "docs").glob("*.md")),
+    *sorted((REPOSITORY / "docs").rglob("*.md")),
     *(REPOSITORY / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")),
 ]
 BINARY = {".png", ".svg", ".gz"}
