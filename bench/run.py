@@ -182,7 +182,7 @@ def _tee(run: Run) -> list[Aim]:
         )
         for case in costs.trips
     ]
-    title = f"lifebus tee beside cat: {megabytes} MiB a stream, round trips of one message, best of {rounds} rounds"
+    title = f"app-server tee beside cat: {megabytes} MiB a stream, round trips of one message, best of {rounds} rounds"
     head = ("", "zeros MB/s", "JSON MB/s", "zeros × cat", "JSON × cat", "trip p50 µs", "trip p99 µs")
     print_table(run.console, title, head, rows)
     starts = [(name, f"{1e3 * statistics.median(times):.0f}") for name, times in costs.starts.items()]

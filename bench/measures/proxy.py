@@ -1,4 +1,4 @@
-"""What `lifebus tee` costs: throughput and added latency beside `cat` in the same place, and the time to start.
+"""What `lifebus app-server tee` costs: throughput and added latency beside `cat`, and the time to start.
 
 The cases take turns, and of each the best round counts, because a noisy machine only ever adds.  Streams go from a
 program through the case to a reader of 64 KiB reads; round trips go to an echoing `cat` and back, one at a time.
@@ -23,7 +23,7 @@ CAT, PRESENT, ABSENT, HUNG = "cat", "tee, broker present", "tee, no broker", "te
 ZEROS, LINES = "zeros", "JSON lines"
 SHARE, ADDED_US = 0.8, 1_000.0
 
-_TEE = (sys.executable, "-m", "lifebus", "tee", "--")
+_TEE = (sys.executable, "-m", "lifebus", "app-server", "tee", "--")
 _READ = 65_536
 _OBSERVERS_S = 4.0
 """How long observers may outlive what they observe: they still write into our directory."""
@@ -91,7 +91,7 @@ def aims(costs: Costs) -> list[Aim]:
 _STARTS = {
     "true": ("true",),
     "python -c pass": (sys.executable, "-c", "pass"),
-    "lifebus tee -- true": (*_TEE, "true"),
+    "lifebus app-server tee -- true": (*_TEE, "true"),
     "lifebus version": (sys.executable, "-m", "lifebus", "version"),
 }
 

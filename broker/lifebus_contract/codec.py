@@ -41,7 +41,7 @@ KINDS: Final[dict[str, type[Document]]] = {
     "negotiation": Negotiation,
     "emission": Emission,
 }
-"""Documents by the name that `lifebus validate` and `lifebus schema` use."""
+"""Documents by the name that `lifebus contract validate` and `lifebus contract schema` use."""
 
 _JSON: Final = msgspec.json.Encoder(order="deterministic")
 _MSGPACK: Final = msgspec.msgpack.Encoder(order="deterministic")

@@ -133,7 +133,7 @@ SERVABLE_EVENTS: Final = tuple(event for event in LifecycleEvent if event is not
 
 UNSERVABLE: Final = (
     "events: nobody is asked about `receipt.emitted`; follow the receipts instead, with `lifebus tail`,"
-    " `bus.receipts()` or the verb `subscribe` of `lifebus stdio`"
+    " `bus.receipts()` or the verb `subscribe` of `lifebus dev stdio`"
 )
 """What a registration for the other one is refused with."""
 

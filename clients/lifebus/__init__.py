@@ -12,7 +12,7 @@ Names are loaded when they are first used, so that `lifebus version` and hooks d
 
 from importlib import import_module
 
-TYPE_CHECKING = False  # `typing` takes longer to load than all that `lifebus tee` needs
+TYPE_CHECKING = False  # `typing` takes longer to load than all that `lifebus app-server tee` needs
 if TYPE_CHECKING:
     from typing import Any
 

@@ -1,4 +1,4 @@
-"""A complete peer of `lifebus stdio`, with the standard library alone: it emits, consumes under a name, and serves.
+"""A complete peer of `lifebus dev stdio`, with the standard library alone: it emits, consumes under a name, and serves.
 
     python stdio_peer.py notes.jsonl
 
@@ -16,7 +16,7 @@ from pathlib import Path
 
 NAME = "notes"
 VERSION = "lifeloop.v0.2"
-COMMAND = ("lifebus", "stdio")
+COMMAND = ("lifebus", "dev", "stdio")
 
 
 class Notes:

@@ -1,4 +1,4 @@
-"""Where payloads land, as `lifebus manifest` and `lifebus negotiate` show it; needs no running broker."""
+"""Where payloads land, as `lifebus contract manifest` and `negotiate` show it; needs no running broker."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final

@@ -76,14 +76,14 @@ def test_it_is_read_and_rendered_by_its_table(with_tiny: Shell) -> None:
 
 
 def test_its_manifest_is_listed_and_shown(with_tiny: Shell) -> None:
-    listed = with_tiny.run("manifest", "list", "--json", smoke=True).json
+    listed = with_tiny.run("contract", "manifest", "list", "--json", smoke=True).json
     assert [one["adapter"] for one in listed] == [*lifebus_adapters.ADAPTERS, "tiny", "flow"]
-    shown = with_tiny.run("manifest", "show", "tiny", "--json", smoke=True)
+    shown = with_tiny.run("contract", "manifest", "show", "tiny", "--json", smoke=True)
     assert shown.json["display_name"] == "Tiny"
 
 
 def test_the_conformance_suite_runs_on_it_and_passes(with_tiny: Shell) -> None:
-    ran = with_tiny.run("conform", "tiny", "--json", smoke=True)
+    ran = with_tiny.run("contract", "conform", "tiny", "--json", smoke=True)
     assert [one["name"] for one in ran.json if not one["ok"]] == []
     assert (ran.code, len(ran.json)) == (0, 32)
 

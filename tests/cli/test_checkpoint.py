@@ -31,11 +31,11 @@ def test_a_checkpoint_is_saved_found_and_exported_without_a_broker(shell: Shell,
     assert "not on record yet: " in saved.err
     which = saved.out.strip()
     for name in (which, "implementation"):
-        assert shell.call("checkpoint", "get", name).out == body.decode() + "\n"
-    missing = shell.call("checkpoint", "get", "design")
+        assert shell.call("checkpoint", "show", name).out == body.decode() + "\n"
+    missing = shell.call("checkpoint", "show", "design")
     assert (missing.code, missing.out) == (1, "null\n")
-    assert shell.call("checkpoint", "get", "implementation", "--run", "other").code == 1
-    listed = shell.call("checkpoint", "ls")
+    assert shell.call("checkpoint", "show", "implementation", "--run", "other").code == 1
+    listed = shell.call("checkpoint", "list")
     assert listed.out.splitlines()[1].split() == [
         which,
         "implementation",
@@ -54,10 +54,10 @@ def test_every_answer_is_there_in_json(shell: Shell, tmp_path: Path) -> None:
     saved = shell.call("checkpoint", "save", str(tmp_path / "file"), "--json", "--root", str(tmp_path)).json
     assert (saved["is_new"], saved["recorded"]) == (True, False)
     which = saved["checkpoint"]["checkpoint_id"]
-    found = shell.call("checkpoint", "get", which, "--json", "--verify", "--root", str(tmp_path)).json
+    found = shell.call("checkpoint", "show", which, "--json", "--verify", "--root", str(tmp_path)).json
     assert (found["checkpoint"], found["differences"], found["info"]) == (document(), [], saved["checkpoint"])
-    assert shell.call("checkpoint", "get", "none", "--json").json == {"info": None, "checkpoint": None}
-    assert shell.call("checkpoint", "ls", "--json", "--root", str(tmp_path)).json == {
+    assert shell.call("checkpoint", "show", "none", "--json").json == {"info": None, "checkpoint": None}
+    assert shell.call("checkpoint", "list", "--json", "--root", str(tmp_path)).json == {
         "checkpoints": [saved["checkpoint"]],
         "damaged": [],
     }
@@ -78,9 +78,9 @@ def test_the_newest_of_each_phase_is_exported(shell: Shell, root: Path) -> None:
 def test_differences_are_named_and_decide_the_exit_code(shell: Shell, root: Path) -> None:
     (root / "file").write_bytes(b"12345")
     shell.call("checkpoint", "save", stdin=text(artifacts=[artifact("file", b"12345")]))
-    assert shell.call("checkpoint", "get", "implementation", "--verify").code == 0
+    assert shell.call("checkpoint", "show", "implementation", "--verify").code == 0
     (root / "file").write_bytes(b"54321")
-    differing = shell.call("checkpoint", "get", "implementation", "--verify")
+    differing = shell.call("checkpoint", "show", "implementation", "--verify")
     assert differing.code == 1
     assert differing.err.startswith("changed: `file` has the digest sha256:")
     assert json.loads(differing.out)["phase"] == "implementation"
@@ -95,14 +95,14 @@ def test_what_is_wrong_is_said_with_what_to_do(shell: Shell, tmp_path: Path) -> 
     assert "$.artifacts[0]: `none` is not there" in absent.err
     assert "write the file, then save" in absent.err
     assert shell.call("checkpoint", "save", "--root", str(tmp_path / "none"), stdin=text()).code == 65
-    assert shell.call("checkpoint", "ls", "--kind", "other").code == 2
+    assert shell.call("checkpoint", "list", "--kind", "other").code == 2
     assert shell.call("checkpoint", "export", "none").code == 1
     shell.call("checkpoint", "save", stdin=text())
     (path,) = (tmp_path / "state").rglob("*.checkpoint")
     path.write_bytes(path.read_bytes()[:-1])
-    damaged = shell.call("checkpoint", "get", "implementation")
+    damaged = shell.call("checkpoint", "show", "implementation")
     assert (damaged.code, damaged.out) == (74, "")
-    listed = shell.call("checkpoint", "ls")
+    listed = shell.call("checkpoint", "list")
     assert (listed.code, "is damaged" in listed.err) == (1, True)
 
 
@@ -140,9 +140,9 @@ echo drawn > plan
 name = "implementation"
 pass_env = ["LIFEBUS_*", "PYTHON*"]
 shell = '''
-"$LIFEBUS_PYTHON" -m lifebus checkpoint get design --verify > found
+"$LIFEBUS_PYTHON" -m lifebus checkpoint show design --verify > found
 echo changed > plan
-code=0; "$LIFEBUS_PYTHON" -m lifebus checkpoint get design --verify > found 2> differences || code=$?
+code=0; "$LIFEBUS_PYTHON" -m lifebus checkpoint show design --verify > found 2> differences || code=$?
 test $code = 1
 '''
 """

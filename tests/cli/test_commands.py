@@ -1,4 +1,4 @@
-"""`lifebus serve` and `lifebus invoke`: commands as clients from the command line."""
+"""`lifebus serve` and `lifebus dev invoke`: commands as clients from the command line."""
 
 import json
 import signal
@@ -63,7 +63,7 @@ def shell() -> Iterator[Shell]:
 
 @pytest.mark.parametrize("protocol", ["oneshot", "jsonl"])
 def test_invoke_prints_the_receipt_of_a_command_and_keeps_nothing(shell: Shell, protocol: str) -> None:
-    asked = ("invoke", "--protocol", protocol, "--client-id", "notes", "--deadline", "20s", "--", *PYTHON)
+    asked = ("dev", "invoke", "--protocol", protocol, "--client-id", "notes", "--deadline", "20s", "--", *PYTHON)
     ran = shell.call(*asked, stdin=envelope())
     assert (ran.code, ran.err) == (0, "")
     (receipt,) = ran.lines
@@ -77,7 +77,7 @@ def test_invoke_hands_on_the_facts_of_the_envelope(shell: Shell) -> None:
     facts = {"telemetry": {"context_used_pct": 84}}
     event = {"event": "context.pressure_observed", "metadata": {"lifebus": facts}}
     script = f"cat > {shell.directory}/asked; echo '{ANSWER}'"
-    ran = shell.call("invoke", "--", "sh", "-c", script, stdin=envelope(request=event))
+    ran = shell.call("dev", "invoke", "--", "sh", "-c", script, stdin=envelope(request=event))
     (receipt,) = ran.lines
     asked = json.loads((shell.directory / "asked").read_text())
     assert asked["request"]["metadata"] == {"lifebus": facts}
@@ -85,7 +85,7 @@ def test_invoke_hands_on_the_facts_of_the_envelope(shell: Shell) -> None:
 
 
 def test_invoke_says_no_with_1_and_the_receipt_says_why(shell: Shell) -> None:
-    ran = shell.call("invoke", "--", *BAD, stdin=envelope())
+    ran = shell.call("dev", "invoke", "--", *BAD, stdin=envelope())
     (receipt,) = ran.lines
     assert (ran.code, receipt["status"], receipt["failure_class"]) == (1, "failed", "transport_error")
     assert receipt["telemetry_summary"]["client_exit_code"] == 4
@@ -93,16 +93,18 @@ def test_invoke_says_no_with_1_and_the_receipt_says_why(shell: Shell) -> None:
 
 
 def test_invoke_keeps_its_deadline(shell: Shell) -> None:
-    ran = shell.call("invoke", "--deadline", "200ms", "--", "sh", "-c", "trap '' TERM; sleep 60", stdin=envelope())
+    ran = shell.call(
+        "dev", "invoke", "--deadline", "200ms", "--", "sh", "-c", "trap '' TERM; sleep 60", stdin=envelope()
+    )
     assert (ran.code, ran.lines[0]["failure_class"]) == (1, "timeout")
 
 
 def test_invoke_places_the_payloads_of_the_envelope_first(shell: Shell) -> None:
-    ran = shell.call("invoke", "--", *GOOD, stdin=envelope(payloads=[payload("receipt_only")]))
+    ran = shell.call("dev", "invoke", "--", *GOOD, stdin=envelope(payloads=[payload("receipt_only")]))
     root, own = ran.lines
     assert ran.code == 0
     assert own["parent_receipt_id"] == root["receipt_id"]
-    ran = shell.call("invoke", "--", *GOOD, stdin=envelope(payloads=[payload("side_channel_context")]))
+    ran = shell.call("dev", "invoke", "--", *GOOD, stdin=envelope(payloads=[payload("side_channel_context")]))
     (refused,) = ran.lines
     assert (ran.code, refused["failure_class"]) == (1, "placement_unavailable")
 
@@ -118,7 +120,7 @@ def test_invoke_places_the_payloads_of_the_envelope_first(shell: Shell) -> None:
     ],
 )
 def test_invoke_refuses_what_it_cannot_route(shell: Shell, stdin: bytes, code: int, said: str) -> None:
-    ran = shell.call("invoke", "--", *GOOD, stdin=stdin)
+    ran = shell.call("dev", "invoke", "--", *GOOD, stdin=stdin)
     assert (ran.code, ran.out) == (code, "")
     assert said in ran.err
     assert "Traceback" not in ran.err
@@ -127,10 +129,10 @@ def test_invoke_refuses_what_it_cannot_route(shell: Shell, stdin: bytes, code: i
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("invoke",),
-        ("invoke", "--deadline", "0s", "--", "true"),
-        ("invoke", "--deadline", "1d", "--", "true"),
-        ("invoke", "--protocol", "yaml", "--", "true"),
+        ("dev", "invoke"),
+        ("dev", "invoke", "--deadline", "0s", "--", "true"),
+        ("dev", "invoke", "--deadline", "1d", "--", "true"),
+        ("dev", "invoke", "--protocol", "yaml", "--", "true"),
         ("serve", "--", "true"),
         ("serve", "--event", "frame.open", "--", "true"),
         ("serve", "--event", "receipt.emitted", "--", "true"),
@@ -152,7 +154,7 @@ def test_serve_points_to_the_receipt_stream_where_nobody_would_be_asked(shell: S
 
 def test_a_command_has_flags_of_its_own(shell: Shell) -> None:
     script = f"cat >/dev/null; test \"$1 $2\" = '--event --json' && echo '{ANSWER}'"
-    ran = shell.call("invoke", "--", "sh", "-c", script, "sh", "--event", "--json", stdin=envelope())
+    ran = shell.call("dev", "invoke", "--", "sh", "-c", script, "sh", "--event", "--json", stdin=envelope())
     assert ran.code == 0, ran
 
 

@@ -1,4 +1,4 @@
-"""`lifebus compactions`, beside a broker and without one; and that deleting them changes nothing but time."""
+"""`lifebus ledger caches`, beside a broker and without one; and that deleting them changes nothing but time."""
 
 import asyncio
 import time
@@ -48,59 +48,59 @@ def shell(filled: Shell) -> Iterator[Shell]:
 
 
 def listed(shell: Shell) -> list[Any]:
-    found: list[Any] = shell.call("compactions", "ls", "--json").json["compactions"]
+    found: list[Any] = shell.call("ledger", "caches", "list", "--json").json["compactions"]
     return found
 
 
 def test_recaps_are_built_listed_shown_verified_and_deleted_without_a_broker(shell: Shell) -> None:
     assert listed(shell) == []
-    assert shell.call("compactions", "rebuild", "--json").json == {"built": 2, "deleted": 0, "kept": 0}
-    assert shell.call("compactions", "rebuild", "--json").json == {"built": 0, "deleted": 0, "kept": 2}
+    assert shell.call("ledger", "caches", "rebuild", "--json").json == {"built": 2, "deleted": 0, "kept": 0}
+    assert shell.call("ledger", "caches", "rebuild", "--json").json == {"built": 0, "deleted": 0, "kept": 2}
     found = {one["of"]: one for one in listed(shell)}
     assert set(found) == {"codex/s1", "codex/s/2 @x"}
     assert all(
         (one["purpose"], one["stale"], one["allowmention_handles"]) == ("RECAP", False, []) for one in listed(shell)
     )
-    ran = shell.call("compactions", "verify", "--json")
+    ran = shell.call("ledger", "caches", "verify", "--json")
     assert (ran.code, sorted(ran.json["right"])) == (0, sorted(one["compaction_id"] for one in found.values()))
     name = found["codex/s1"]["compaction_id"]
-    shown = shell.call("compactions", "show", name, "--json").json
+    shown = shell.call("ledger", "caches", "show", name, "--json").json
     assert (shown["compaction_id"], shown["output"]["receipts"]) == (name, 2)
-    assert shell.call("compactions", "show", "codex/s1", "--json").json == shown
-    assert shell.call("compactions", "delete", name).out == "1 deleted\n"
-    assert shell.call("compactions", "delete", name).code == 1
-    assert shell.call("compactions", "delete", "--all", "--json").json == {"deleted": 1}
+    assert shell.call("ledger", "caches", "show", "codex/s1", "--json").json == shown
+    assert shell.call("ledger", "caches", "remove", name).out == "1 deleted\n"
+    assert shell.call("ledger", "caches", "remove", name).code == 1
+    assert shell.call("ledger", "caches", "remove", "--all", "--json").json == {"deleted": 1}
     assert listed(shell) == []
 
 
 def test_a_recap_is_written_for_a_person(shell: Shell) -> None:
-    ran = shell.call("compactions", "show", "codex/s1")
+    ran = shell.call("ledger", "caches", "show", "codex/s1")
     assert (ran.code, ran.err) == (0, "")
     lines = ran.out.splitlines()
     assert lines[0] == "codex/s1  goes on"
     assert "  receipts    2, positions 1 to 2; started once" in lines
     assert "  events      frame.opened 1, session.started 1" in lines
     assert any(line.startswith("  open        frame f1 since 20") for line in lines)
-    assert shell.call("compactions", "show", "codex/s/2 @x").out.startswith("codex/s/2 @x  ended\n")
+    assert shell.call("ledger", "caches", "show", "codex/s/2 @x").out.startswith("codex/s/2 @x  ended\n")
 
 
 def test_what_is_not_there_or_cannot_be_believed_is_said_and_what_to_do(shell: Shell) -> None:
-    shell.call("compactions", "rebuild")
+    shell.call("ledger", "caches", "rebuild")
     name = next(one["compaction_id"] for one in listed(shell) if one["of"] == "codex/s1")
     path = shell.directory / RECAPS / f"{name}.json"
     sound = path.read_bytes()
     path.write_bytes(sound[:-30])
-    ran = shell.call("compactions", "ls")
+    ran = shell.call("ledger", "caches", "list")
     assert (ran.code, f"{name}.json: refused" in ran.err) == (1, True)
-    assert "lifebus compactions rebuild" in shell.call("compactions", "show", name).err
-    ran = shell.call("compactions", "verify")
+    assert "lifebus ledger caches rebuild" in shell.call("ledger", "caches", "show", name).err
+    ran = shell.call("ledger", "caches", "verify")
     assert (ran.code, name in ran.out) == (1, True)
-    assert shell.call("compactions", "rebuild", "--json").json == {"built": 1, "deleted": 0, "kept": 1}
+    assert shell.call("ledger", "caches", "rebuild", "--json").json == {"built": 1, "deleted": 0, "kept": 1}
     assert path.read_bytes() == sound
-    assert "lifebus compactions ls" in shell.call("compactions", "show", "0" * 16).err
-    assert "no session" in shell.call("compactions", "show", "codex/nobody").err
-    assert shell.call("compactions", "delete").code != 0
-    assert shell.call("compactions", "delete", name, "--all").code != 0
+    assert "lifebus ledger caches list" in shell.call("ledger", "caches", "show", "0" * 16).err
+    assert "no session" in shell.call("ledger", "caches", "show", "codex/nobody").err
+    assert shell.call("ledger", "caches", "remove").code != 0
+    assert shell.call("ledger", "caches", "remove", name, "--all").code != 0
 
 
 async def long_ledger(path: Path) -> None:
@@ -126,26 +126,26 @@ def test_a_log_that_was_damaged_long_ago_is_found_by_a_start_and_shown_by_doctor
         found = {one["check"]: one for one in alone.call("doctor", "--json").json}
         assert found["broker"]["state"] == "bad"
         assert "lifebus ledger verify" in found["broker"]["fix"]
-    assert "row 5" in alone.call("compactions", "ls").err
+    assert "row 5" in alone.call("ledger", "caches", "list").err
     assert "row 5" in alone.call("ledger", "verify").out
 
 
 def test_without_a_ledger_they_say_so(alone: Shell) -> None:
-    ran = alone.call("compactions", "ls")
+    ran = alone.call("ledger", "caches", "list")
     assert ran.code != 0
     assert "no such ledger" in ran.err
 
 
 def test_beside_a_broker_a_stale_recap_is_named_and_never_shown(shell: Shell) -> None:
     with broker_up(shell):
-        shell.call("compactions", "rebuild")
+        shell.call("ledger", "caches", "rebuild")
         name = next(one["compaction_id"] for one in listed(shell) if one["of"] == "codex/s1")
         emit(shell, "frame.ended", "s1", "--frame", "f1")
         assert [one["compaction_id"] for one in listed(shell) if one["stale"]] == [name]
-        ran = shell.call("compactions", "show", name, "--json")
+        ran = shell.call("ledger", "caches", "show", name, "--json")
         assert ran.json["output"]["receipts"] == 3
         assert "built anew" in ran.err
-        assert shell.call("compactions", "rebuild", "--json").json == {"built": 1, "deleted": 1, "kept": 1}
+        assert shell.call("ledger", "caches", "rebuild", "--json").json == {"built": 1, "deleted": 1, "kept": 1}
         assert [one["stale"] for one in listed(shell)] == [False, False]
 
 
@@ -157,11 +157,11 @@ def test_deleting_all_of_them_changes_nothing(shell: Shell) -> None:
             again = shell.call("emit", "session.ended", "--adapter", "codex", "--session", "s1", "--key", "k1").err
             assert "was used before" in again
             assert shell.call("receipts", "verify").code == 0
-        recap = shell.call("compactions", "show", "codex/s1", "--json").out
+        recap = shell.call("ledger", "caches", "show", "codex/s1", "--json").out
         return sessions, receipts, again, recap
 
     before_any = shown()
-    shell.call("compactions", "rebuild")
+    shell.call("ledger", "caches", "rebuild")
     with_all = shown()
-    shell.call("compactions", "delete", "--all")
+    shell.call("ledger", "caches", "remove", "--all")
     assert before_any == with_all == shown()

@@ -48,9 +48,9 @@ def test_named_consumers_are_listed_reset_and_evicted(alone: Shell) -> None:
         assert alone.call("clients", "reset-cursor", "mirror", "--to", "head", "--yes", "--json").json["lag"] == 0
         assert alone.call("clients", "reset-cursor", "mirror", "--to", "soon", "--yes").code == 2
 
-        assert alone.call("clients", "evict", "mirror", "--json").code == 2
-        assert alone.call("clients", "evict", "mirror", "--yes", "--json").json == {"evicted": "mirror"}
-        gone = alone.call("clients", "evict", "mirror", "--yes")
+        assert alone.call("clients", "remove", "mirror", "--json").code == 2
+        assert alone.call("clients", "remove", "mirror", "--yes", "--json").json == {"evicted": "mirror"}
+        gone = alone.call("clients", "remove", "mirror", "--yes")
         assert (gone.code, "no consumer `mirror`" in gone.err) == (65, True)
         assert [one["cursor"] for one in alone.call("clients", "--json").json] == ["other"]
 
@@ -58,8 +58,8 @@ def test_named_consumers_are_listed_reset_and_evicted(alone: Shell) -> None:
 def test_asking_first_takes_no_for_an_answer(alone: Shell) -> None:
     with broker_up(alone):
         anyio.run(consume, alone.directory / "run")
-        refused = alone.on_terminal("clients", "evict", "mirror", types=b"n\n")
+        refused = alone.on_terminal("clients", "remove", "mirror", types=b"n\n")
         assert (refused.code, "nothing was changed" in refused.out) == (1, True)
-        agreed = alone.on_terminal("clients", "evict", "mirror", types=b"y\n")
+        agreed = alone.on_terminal("clients", "remove", "mirror", types=b"y\n")
         assert (agreed.code, "is forgotten" in agreed.out) == (0, True)
         assert [one["cursor"] for one in alone.call("clients", "--json").json] == ["other"]

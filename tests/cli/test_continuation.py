@@ -26,31 +26,31 @@ def stored(shell: Shell) -> str:
 
 
 def test_a_token_is_put_shown_listed_and_taken(shell: Shell) -> None:
-    assert shell.call("continuation", "put", "t-1", stdin=SECRET.encode()).code == 0
+    assert shell.call("renewal", "continuation", "put", "t-1", stdin=SECRET.encode()).code == 0
     for command in (("get", "t-1"), ("get", "t-1"), ("get", "t-1", "--consume")):
-        ran = shell.call("continuation", *command)
+        ran = shell.call("renewal", "continuation", *command)
         assert (ran.code, ran.out) == (0, SECRET)
-    gone = shell.call("continuation", "get", "t-1", "--consume")
+    gone = shell.call("renewal", "continuation", "show", "t-1", "--consume")
     assert (gone.code, gone.out) == (1, "")
     assert "Aufpassen" not in stored(shell)
 
 
 def test_a_thread_has_one_token_and_it_is_not_overwritten(shell: Shell) -> None:
-    shell.call("continuation", "put", "t-1", stdin=b"first")
-    again = shell.call("continuation", "put", "t-1", stdin=b"second")
+    shell.call("renewal", "continuation", "put", "t-1", stdin=b"first")
+    again = shell.call("renewal", "continuation", "put", "t-1", stdin=b"second")
     assert (again.code, again.out) == (1, "")
     assert again.err == (
         "lifebus: a continuation of this thread is there already\n"
-        "  `lifebus continuation list` shows what waits; `lifebus continuation drop` removes it\n"
+        "  `lifebus renewal continuation list` shows what waits; `lifebus renewal continuation remove` removes it\n"
     )
-    assert shell.call("continuation", "get", "t-1").out == "first"
-    assert shell.call("continuation", "drop", "t-1").code == 0
-    assert shell.call("continuation", "drop", "t-1").code == 1
-    assert shell.call("continuation", "put", "t-1", stdin=b"second").code == 0
+    assert shell.call("renewal", "continuation", "show", "t-1").out == "first"
+    assert shell.call("renewal", "continuation", "remove", "t-1").code == 0
+    assert shell.call("renewal", "continuation", "remove", "t-1").code == 1
+    assert shell.call("renewal", "continuation", "put", "t-1", stdin=b"second").code == 0
 
 
 def test_no_answer_but_get_shows_a_token(shell: Shell) -> None:
-    put = shell.call("continuation", "put", "t-1", "--session", "s-1", stdin=SECRET.encode())
+    put = shell.call("renewal", "continuation", "put", "t-1", "--session", "s-1", stdin=SECRET.encode())
     lines = "continuation list|continuation list --json|renewal status|renewal status --json|config show"
     shown = [shell.call(*line.split()) for line in [*lines.split("|"), "continuation put t-1", "manifest show codex"]]
     assert not any("4711" in ran.out + ran.err for ran in [put, *shown])
@@ -65,8 +65,8 @@ def test_no_answer_but_get_shows_a_token(shell: Shell) -> None:
 
 
 def test_what_was_taken_is_shown_as_ended(shell: Shell) -> None:
-    shell.call("continuation", "put", "t-1", "--ttl", "2h", stdin=b"token")
-    shell.call("continuation", "get", "t-1", "--consume")
+    shell.call("renewal", "continuation", "put", "t-1", "--ttl", "2h", stdin=b"token")
+    shell.call("renewal", "continuation", "show", "t-1", "--consume")
     status = shell.call("renewal", "--json").json
     assert [(one["state"], one["note"]) for one in status["ended"]] == [("consumed", "taken by hand")]
     assert "taken by hand" in shell.call("renewal", "status").out
@@ -87,17 +87,17 @@ def test_what_was_taken_is_shown_as_ended(shell: Shell) -> None:
 def test_what_cannot_be_done_is_reported_in_a_sentence(
     shell: Shell, arguments: tuple[str, ...], stdin: bytes, code: int, said: str
 ) -> None:
-    ran = shell.call("continuation", *arguments, stdin=stdin)
+    ran = shell.call("renewal", "continuation", *arguments, stdin=stdin)
     assert (ran.code, ran.out) == (code, "")
     assert said in ran.err
 
 
 def test_without_a_profile_there_is_nothing_to_keep_and_nothing_is_made(alone: Shell) -> None:
-    ran = alone.call("continuation", "put", "t-1", stdin=b"token")
+    ran = alone.call("renewal", "continuation", "put", "t-1", stdin=b"token")
     assert ran.code == 2
     assert "no renewal profile is configured" in ran.err
     assert alone.call("renewal", "status").code == 0
-    assert alone.call("continuation", "list", "--json").json == []
+    assert alone.call("renewal", "continuation", "list", "--json").json == []
     assert not (alone.directory / "state").exists()
 
 
@@ -105,6 +105,6 @@ def test_a_directory_that_others_may_enter_is_not_used(shell: Shell) -> None:
     folder = shell.directory / "state" / "continuations"
     folder.mkdir(parents=True, mode=0o755)
     folder.chmod(0o755)
-    ran = shell.call("continuation", "put", "t-1", stdin=b"token")
+    ran = shell.call("renewal", "continuation", "put", "t-1", stdin=b"token")
     assert ran.code == 78
     assert "others may enter" in ran.err

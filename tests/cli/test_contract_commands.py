@@ -30,27 +30,29 @@ def test_a_valid_document_is_valid_from_file_and_stdin(alone: Shell, tmp_path: P
     file = tmp_path / "request.json"
     file.write_bytes(REQUEST)
     assert (
-        alone.call("validate", "request", str(file)).out,
-        alone.call("validate", "request", "-", stdin=REQUEST).out,
+        alone.call("contract", "validate", "request", str(file)).out,
+        alone.call("contract", "validate", "request", "-", stdin=REQUEST).out,
     ) == (
         f"{file}: valid\n",
         "valid\n",
     )
-    assert alone.call("validate", "request", "--json", stdin=REQUEST).json == {"valid": True}
+    assert alone.call("contract", "validate", "request", "--json", stdin=REQUEST).json == {"valid": True}
 
 
 def test_an_invalid_document_names_field_and_rule_and_exits_1(alone: Shell) -> None:
-    ran = alone.call("validate", "request", "--json", stdin=REQUEST.replace(b'"session.started"', b'"session.begun"'))
+    ran = alone.call(
+        "contract", "validate", "request", "--json", stdin=REQUEST.replace(b'"session.started"', b'"session.begun"')
+    )
     assert ran.code == 1
     assert ran.json["field"] == "$.event"
-    text = alone.call("validate", "request", stdin=b'{"surprise": 1}')
+    text = alone.call("contract", "validate", "request", stdin=b'{"surprise": 1}')
     assert (text.code, text.err) == (1, "")
     assert text.out.startswith("invalid: unknown key `$.surprise`")
 
 
 def test_jsonl_gives_one_verdict_a_line(alone: Shell) -> None:
     lines = b"\n".join([REQUEST, b"{}", b"", REQUEST, b"x" * 400_000, REQUEST]) + b"\n"
-    ran = alone.call("validate", "request", "-", "--jsonl", "--json", stdin=lines)
+    ran = alone.call("contract", "validate", "request", "-", "--jsonl", "--json", stdin=lines)
     assert ran.code == 1
     assert [(line["line"], line["valid"]) for line in ran.lines] == [
         (1, True),
@@ -60,14 +62,16 @@ def test_jsonl_gives_one_verdict_a_line(alone: Shell) -> None:
         (5, False),
         (6, True),
     ]
-    text = alone.call("validate", "request", "--jsonl", stdin=lines).out.splitlines()
+    text = alone.call("contract", "validate", "request", "--jsonl", stdin=lines).out.splitlines()
     assert [line.split(":")[0] for line in text] == ["1", "2", "3", "4", "5", "6"]
-    assert alone.call("validate", "request", "--jsonl", stdin=REQUEST + b"\n").code == 0
+    assert alone.call("contract", "validate", "request", "--jsonl", stdin=REQUEST + b"\n").code == 0
 
 
 def test_a_payload_is_checked_against_its_body(alone: Shell) -> None:
-    assert alone.call("validate", "payload", stdin=json.dumps(PAYLOAD).encode()).code == 0
-    lie = alone.call("validate", "payload", "--json", stdin=json.dumps({**PAYLOAD, "byte_size": 6}).encode())
+    assert alone.call("contract", "validate", "payload", stdin=json.dumps(PAYLOAD).encode()).code == 0
+    lie = alone.call(
+        "contract", "validate", "payload", "--json", stdin=json.dumps({**PAYLOAD, "byte_size": 6}).encode()
+    )
     assert lie.code == 1
     assert lie.json["field"] == "$.byte_size"
 
@@ -84,7 +88,9 @@ def test_payloads_inside_a_document_are_checked_against_their_bodies(
     alone: Shell, kind: str, field: str, rest: dict[str, Any]
 ) -> None:
     def verdict(*payloads: dict[str, Any]) -> Any:
-        return alone.call("validate", kind, "--json", stdin=json.dumps({**rest, field: payloads}).encode()).json
+        return alone.call(
+            "contract", "validate", kind, "--json", stdin=json.dumps({**rest, field: payloads}).encode()
+        ).json
 
     assert verdict(PAYLOAD, {**PAYLOAD, "payload_id": "pay_2"}) == {"valid": True}
     lie = verdict(PAYLOAD, {**PAYLOAD, "payload_id": "pay_2", "byte_size": 6})
@@ -97,14 +103,14 @@ def test_payloads_inside_a_document_are_checked_against_their_bodies(
 
 @pytest.mark.parametrize("kind", ["request", "response", "payload", "receipt", "manifest", "dispatch", "pressure"])
 def test_every_kind_can_be_checked_and_has_a_schema(alone: Shell, kind: str) -> None:
-    assert alone.call("validate", kind, stdin=b"{}").code == 1
-    schema = alone.call("schema", kind).json
+    assert alone.call("contract", "validate", kind, stdin=b"{}").code == 1
+    schema = alone.call("contract", "schema", kind).json
     jsonschema.Draft202012Validator.check_schema(schema)
 
 
 def test_schema_lists_the_kinds_and_suggests_one(alone: Shell) -> None:
-    assert alone.call("schema").out.split() == list(KINDS)
-    ran = alone.call("schema", "reciept")
+    assert alone.call("contract", "schema").out.split() == list(KINDS)
+    ran = alone.call("contract", "schema", "reciept")
     assert (ran.code, ran.out) == (2, "")
     assert "did you mean receipt?" in ran.err
 
@@ -112,21 +118,21 @@ def test_schema_lists_the_kinds_and_suggests_one(alone: Shell) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        (("validate",), 2),
-        (("validate", "reqest"), 2),
-        (("validate", "request", "/nonexistent"), 74),
-        (("validate", "request", "/"), 74),
-        (("validate", "request", "--jsnl"), 2),
-        (("validate", "request", "a", "b"), 2),
-        (("manifest", "check", "/nonexistent"), 74),
-        (("manifest", "show", "codx"), 2),
-        (("manifest", "shw"), 2),
-        (("negotiate", "codex"), 2),
-        (("negotiate",), 2),
-        (("negotiate", "codex", "--require", "nothing"), 2),
-        (("negotiate", "codex", "--require", "context_pressure", "--session", "s1"), 2),
-        (("negotiate", "codex", "--require", "context_pressure", "--session", "claude/s1"), 2),
-        (("negotiate", "codex", "--require", "context_pressure=unavailable"), 2),
+        (("contract", "validate"), 2),
+        (("contract", "validate", "reqest"), 2),
+        (("contract", "validate", "request", "/nonexistent"), 74),
+        (("contract", "validate", "request", "/"), 74),
+        (("contract", "validate", "request", "--jsnl"), 2),
+        (("contract", "validate", "request", "a", "b"), 2),
+        (("contract", "manifest", "check", "/nonexistent"), 74),
+        (("contract", "manifest", "show", "codx"), 2),
+        (("contract", "manifest", "shw"), 2),
+        (("contract", "negotiate", "codex"), 2),
+        (("contract", "negotiate"), 2),
+        (("contract", "negotiate", "codex", "--require", "nothing"), 2),
+        (("contract", "negotiate", "codex", "--require", "context_pressure", "--session", "s1"), 2),
+        (("contract", "negotiate", "codex", "--require", "context_pressure", "--session", "claude/s1"), 2),
+        (("contract", "negotiate", "codex", "--require", "context_pressure=unavailable"), 2),
         (("completions", "tcsh"), 2),
         (("nonsense",), 2),
         (("demo", "--speed", "0"), 2),
@@ -141,41 +147,49 @@ def test_bad_usage_is_reported_in_a_sentence(alone: Shell, arguments: tuple[str,
 
 
 def test_events_lists_all_fourteen(alone: Shell) -> None:
-    found = alone.call("events", "--json").json
+    found = alone.call("contract", "events", "--json").json
     assert [one["event"] for one in found] == list(EVENT_NAMES)
     assert [one["event"] for one in found if not one["can_be_emitted"]] == ["receipt.emitted"]
-    assert len(alone.call("events").out.splitlines()) == 15
+    assert len(alone.call("contract", "events").out.splitlines()) == 15
 
 
 def test_manifests_are_listed_and_shown(alone: Shell) -> None:
-    adapters = {one["adapter"]: one["level"] for one in alone.call("manifest", "list", "--json").json}
+    adapters = {one["adapter"]: one["level"] for one in alone.call("contract", "manifest", "list", "--json").json}
     assert list(adapters) == ["codex", "claude", "gemini", "opencode", "hermes", "openclaw", "flow"]
-    assert alone.call("manifest").out == alone.call("manifest", "list").out
-    shown = alone.call("manifest", "show", "codex", "--json")
+    assert alone.call("contract", "manifest").out == alone.call("contract", "manifest", "list").out
+    shown = alone.call("contract", "manifest", "show", "codex", "--json")
     assert shown.json["adapter_id"] == "codex"
-    assert alone.call("validate", "manifest", stdin=shown.out.encode()).code == 0
-    assert "session.started" in alone.call("manifest", "show", "codex").out
+    assert alone.call("contract", "validate", "manifest", stdin=shown.out.encode()).code == 0
+    assert "session.started" in alone.call("contract", "manifest", "show", "codex").out
 
 
 def test_a_third_partys_manifest_is_checked_and_then_counts(alone: Shell, tmp_path: Path) -> None:
-    manifest = alone.call("manifest", "show", "codex", "--json").json
+    manifest = alone.call("contract", "manifest", "show", "codex", "--json").json
     file = tmp_path / "mine.json"
     file.write_text(json.dumps(manifest))
-    taken = alone.call("manifest", "check", str(file), "--json")
+    taken = alone.call("contract", "manifest", "check", str(file), "--json")
     assert (taken.code, taken.json["code"]) == (1, "taken")
     file.write_text(json.dumps({**manifest, "adapter_id": "mine"}))
-    assert alone.call("manifest", "check", str(file)).code == 0
-    listed = alone.call("manifest", "list", "--json", LIFEBUS_MANIFESTS=str(file)).json
+    assert alone.call("contract", "manifest", "check", str(file)).code == 0
+    listed = alone.call("contract", "manifest", "list", "--json", LIFEBUS_MANIFESTS=str(file)).json
     assert (listed[-1]["adapter"], listed[-1]["level"]) == ("mine", "pre_conformance")
     file.write_text("{}")
-    assert alone.call("manifest", "check", str(file)).code == 1
-    assert alone.call("manifest", "list", LIFEBUS_MANIFESTS=str(file)).code == 78
+    assert alone.call("contract", "manifest", "check", str(file)).code == 1
+    assert alone.call("contract", "manifest", "list", LIFEBUS_MANIFESTS=str(file)).code == 78
 
 
 def test_negotiate_says_yes_or_no_by_its_exit_code_with_and_without_a_broker(bus: Shell, alone: Shell) -> None:
-    satisfied = ("negotiate", "codex", "--require", "placement:pre_session=native")
-    degraded = ("negotiate", "codex", "--prefer", "placement:pre_frame_leading")
-    unsupported = ("negotiate", "gemini", "--require", "approval_surface=native", "--want", "session_rename")
+    satisfied = ("contract", "negotiate", "codex", "--require", "placement:pre_session=native")
+    degraded = ("contract", "negotiate", "codex", "--prefer", "placement:pre_frame_leading")
+    unsupported = (
+        "contract",
+        "negotiate",
+        "gemini",
+        "--require",
+        "approval_surface=native",
+        "--want",
+        "session_rename",
+    )
     for shell in (bus, alone):
         assert shell.call(*satisfied, "--json").json["outcome"] == "satisfied"
         assert [shell.call(*one).code for one in (satisfied, degraded, unsupported)] == [0, 1, 1]
@@ -183,12 +197,12 @@ def test_negotiate_says_yes_or_no_by_its_exit_code_with_and_without_a_broker(bus
         assert (outcome["outcome"], outcome["failure_class"]) == ("unsupported", "capability_unsupported")
         assert len(outcome["outcomes"]) == 2
     assert "judging by the manifests" in alone.call(*satisfied).err
-    partial = ("negotiate", "claude", "--require", "context_pressure")
+    partial = ("contract", "negotiate", "claude", "--require", "context_pressure")
     assert [alone.call(*partial).code, alone.call(*partial, "--accept-partial").code] == [1, 0]
 
 
 def test_placements_are_shown_by_adapter_event_and_placement(alone: Shell) -> None:
-    rows = alone.call("manifest", "placements", "--json").json
+    rows = alone.call("contract", "manifest", "placements", "--json").json
     found = {(row["adapter"], row["event"], row["placement"]): row for row in rows}
     assert len(found) == len(rows) == 7 * 13 * 4
     prompt, developer = "pre_prompt_frame", "developer_equivalent_frame"
@@ -199,10 +213,10 @@ def test_placements_are_shown_by_adapter_event_and_placement(alone: Shell) -> No
     assert found["hermes", "frame.opening", prompt]["status"] == "degraded"
     assert found["claude", "session.ended", "receipt_only"]["status"] == "observed"
     assert found["claude", "session.ended", prompt]["rejections"] == [{"slot": None, "reason": "no_slot"}]
-    shown = alone.call("manifest", "show", "gemini").out.splitlines()
+    shown = alone.call("contract", "manifest", "show", "gemini").out.splitlines()
     (line,) = [line for line in shown if line.startswith(developer)]
     assert line.split() == [developer, "any", "event", "not", "placed:", "refused_by_adapter"]
-    (_, *lines) = alone.call("manifest", "placements", "codex").out.splitlines()
+    (_, *lines) = alone.call("contract", "manifest", "placements", "codex").out.splitlines()
     assert {line.split()[0] for line in lines} == {"codex"}
 
 
@@ -218,7 +232,7 @@ def asking(tmp_path: Path, body: str = "hello", **placements: str) -> str:
 
 def test_negotiate_says_whether_and_where_a_payload_would_land(bus: Shell, alone: Shell, tmp_path: Path) -> None:
     developer = asking(tmp_path, developer_equivalent_frame="required")
-    ran = alone.call("negotiate", "claude", "--payload", developer, "--json")
+    ran = alone.call("contract", "negotiate", "claude", "--payload", developer, "--json")
     assert (ran.code, ran.json["lands"], ran.err) == (0, True, "")
     landed = {one["event"]: one["slot"] for one in ran.json["placements"] if one["status"] == "delivered"}
     assert landed == {
@@ -227,13 +241,13 @@ def test_negotiate_says_whether_and_where_a_payload_would_land(bus: Shell, alone
         "frame.opening": "pre_frame_trailing",
         "frame.opened": "pre_frame_trailing",
     }
-    ended = alone.call("negotiate", "claude", "--payload", developer, "--event", "session.ended", "--json")
+    ended = alone.call("contract", "negotiate", "claude", "--payload", developer, "--event", "session.ended", "--json")
     assert (ended.code, [one["reasons"] for one in ended.json["placements"]]) == (
         1,
         [["developer_equivalent_frame: no_slot"]],
     )
     for shell in (bus, alone):
-        refused = shell.call("negotiate", "gemini", "--payload", developer)
+        refused = shell.call("contract", "negotiate", "gemini", "--payload", developer)
         assert (refused.code, "the payload lands nowhere" in refused.out, "refused_by_adapter" in refused.out) == (
             1,
             True,
@@ -243,13 +257,15 @@ def test_negotiate_says_whether_and_where_a_payload_would_land(bus: Shell, alone
 
 def test_negotiate_judges_a_payload_by_its_size_and_its_alternatives(alone: Shell, tmp_path: Path) -> None:
     either = {"developer_equivalent_frame": "preferred", "pre_prompt_frame": "required"}
-    small = alone.call("negotiate", "gemini", "--payload", asking(tmp_path, **either), "--event", "session.started")
+    small = alone.call(
+        "contract", "negotiate", "gemini", "--payload", asking(tmp_path, **either), "--event", "session.started"
+    )
     assert (small.code, "pre_session" in small.out) == (0, True)
     large = asking(tmp_path, "x" * 40_000, **either)
-    ran = alone.call("negotiate", "gemini", "--payload", large, "--event", "session.started")
+    ran = alone.call("contract", "negotiate", "gemini", "--payload", large, "--event", "session.started")
     assert (ran.code, "limit of 32768" in ran.out) == (1, True)
     weaker = asking(tmp_path, pre_prompt_frame="required")
-    ran = alone.call("negotiate", "hermes", "--payload", weaker)
+    ran = alone.call("contract", "negotiate", "hermes", "--payload", weaker)
     assert (ran.code, "the payload lands on 2 of 13 events" in ran.out, "after the prompt" in ran.out) == (
         1,
         True,
@@ -259,14 +275,14 @@ def test_negotiate_judges_a_payload_by_its_size_and_its_alternatives(alone: Shel
 
 def test_negotiate_answers_for_requirements_and_payload_together(alone: Shell, tmp_path: Path) -> None:
     file = asking(tmp_path, pre_prompt_frame="required")
-    both = ("negotiate", "gemini", "--payload", file, "--require", "placement:pre_session")
+    both = ("contract", "negotiate", "gemini", "--payload", file, "--require", "placement:pre_session")
     ran = alone.call(*both, "--json")
     assert (ran.code, ran.json["outcome"], ran.json["lands"]) == (1, "degraded", True)
     assert alone.call(*both, "--accept-partial").code == 0
-    slot = alone.call("negotiate", "gemini", "--require", "placement:pre_session")
+    slot = alone.call("contract", "negotiate", "gemini", "--require", "placement:pre_session")
     assert slot.code == 1
     assert "pre_prompt_frame            session.starting, session.started  delivered: pre_session" in slot.out
-    assert "payload placement" not in alone.call("negotiate", "gemini", "--require", "receipt_ledger").out
+    assert "payload placement" not in alone.call("contract", "negotiate", "gemini", "--require", "receipt_ledger").out
 
 
 @pytest.mark.parametrize(
@@ -285,16 +301,16 @@ def test_a_question_about_a_payload_that_cannot_be_answered_says_why(
     lie = tmp_path / "lie.json"
     lie.write_text(json.dumps({**PAYLOAD, "byte_size": 6}))
     files = {"FILE": asking(tmp_path, pre_prompt_frame="required"), "LIE": str(lie)}
-    ran = alone.call("negotiate", *(files.get(one, one) for one in arguments))
+    ran = alone.call("contract", "negotiate", *(files.get(one, one) for one in arguments))
     assert (ran.code, ran.out, said in ran.err) == (code, "", True)
 
 
 def test_an_adapter_may_be_named_by_an_alias_and_the_user_is_told(bus: Shell, alone: Shell, tmp_path: Path) -> None:
     told = "claude_code is the adapter claude\n"
-    shown = alone.call("manifest", "show", "claude_code", "--json")
+    shown = alone.call("contract", "manifest", "show", "claude_code", "--json")
     assert (shown.json["adapter_id"], shown.err) == ("claude", told)
     for shell in (bus, alone):
-        ran = shell.call("negotiate", "claude_code", "--require", "placement:pre_session", "--json")
+        ran = shell.call("contract", "negotiate", "claude_code", "--require", "placement:pre_session", "--json")
         assert (ran.json["adapter_id"], ran.json["outcome"], told in ran.err) == ("claude", "satisfied", True)
     emitted = bus.call("emit", "session.started", "--adapter", "claude_code", "--session", "alias")
     assert (emitted.code, emitted.err, " claude/alias 1 " in emitted.out) == (0, told, True)
@@ -303,15 +319,15 @@ def test_an_adapter_may_be_named_by_an_alias_and_the_user_is_told(bus: Shell, al
         assert (len(found.lines), found.err) == (1, told)
     assert bus.call("sessions", "claude_code/alias").code == 0
     assert alone.call("hooks", "status", "claude_code").err.startswith(told)
-    assert alone.call("conform", "claude_code").code == 0
+    assert alone.call("contract", "conform", "claude_code").code == 0
 
 
 def test_a_third_party_cannot_take_an_alias(alone: Shell, tmp_path: Path) -> None:
     file = tmp_path / "mine.json"
-    manifest = alone.call("manifest", "show", "codex", "--json").json
+    manifest = alone.call("contract", "manifest", "show", "codex", "--json").json
     file.write_text(json.dumps({**manifest, "adapter_id": "gemini-cli"}))
-    assert alone.call("manifest", "check", str(file), "--json").json["code"] == "taken"
-    ran = alone.call("manifest", "list", LIFEBUS_MANIFESTS=str(file))
+    assert alone.call("contract", "manifest", "check", str(file), "--json").json["code"] == "taken"
+    ran = alone.call("contract", "manifest", "list", LIFEBUS_MANIFESTS=str(file))
     assert (ran.code, "`gemini-cli` is taken, it is another name of `gemini`" in ran.err) == (78, True)
 
 
@@ -321,13 +337,13 @@ def test_negotiate_can_ask_about_a_session_as_it_is_now(bus: Shell) -> None:
     request = report["request"] | {"adapter_id": "codex", "adapter_version": "0.1.0", "harness_session_id": "weak"}
     document = json.dumps({"request": request, "degradations": lost}).encode()
     assert bus.call("emit", "--file", "-", stdin=document).code == 0
-    asked = ("negotiate", "codex", "--require", "event:frame.opening")
+    asked = ("contract", "negotiate", "codex", "--require", "event:frame.opening")
     assert [bus.call(*asked, "--session", f"codex/{name}").code for name in ("weak", "other")] == [1, 0]
     assert "unavailable" in bus.call(*asked, "--session", "codex/weak").out
 
 
 def test_negotiate_with_an_unknown_adapter_names_the_known_ones(bus: Shell, alone: Shell) -> None:
     for shell in (bus, alone):
-        ran = shell.call("negotiate", "codx", "--require", "context_pressure")
+        ran = shell.call("contract", "negotiate", "codx", "--require", "context_pressure")
         assert ran.code == 1
         assert "codex, claude, gemini" in ran.err

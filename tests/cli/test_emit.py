@@ -77,7 +77,7 @@ def test_a_failed_receipt_is_explained_to_people_and_a_refusal_has_its_code_for_
     ran = bus.call("emit", "session.started", "--adapter", "codex", "--require", "renewal.reset.native")
     assert ran.err.splitlines() == [
         "lifebus: session.started failed, which is recorded: the harness cannot do what was required",
-        "  `lifebus manifest show codex` shows what it can do; --prefer asks without insisting",
+        "  `lifebus contract manifest show codex` shows what it can do; --prefer asks without insisting",
     ]
     same = ("--adapter", "codex", "--session", "twice", "--key", "twice", "--json")
     assert bus.call("emit", "session.started", *same).lines[0]["refusal"] is None

@@ -46,7 +46,15 @@ def test_without_a_code_the_retry_class_is_said_in_plain_words(retry: RetryClass
 @pytest.mark.parametrize(
     "words",
     [
-        *(["status"], ["sessions"], ["tail"], ["tick"], ["clients"], ["signals"], ["receipts", "show", "1"]),
+        *(
+            ["status"],
+            ["sessions"],
+            ["tail"],
+            ["dev", "tick"],
+            ["clients"],
+            ["app-server", "signals"],
+            ["receipts", "show", "1"],
+        ),
         ["emit", "session.started", "--adapter", "codex"],
     ],
 )
@@ -82,15 +90,18 @@ def test_json_behind_two_dashes_is_another_program_s(alone: Shell) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["snapshots", "list"], "not understood: list\n  `lifebus snapshots --help` shows what there is\n"),
+        (
+            ["ledger", "snapshots", "lst"],
+            "not understood: lst\n  `lifebus ledger snapshots --help` shows what there is\n",
+        ),
         (["status", "a", "b"], "not understood: a b\n  `lifebus status --help` shows what there is\n"),
         (["flow", "nope"], "not understood: nope\n  `lifebus flow --help` shows what there is\n"),
         (["inbox", "nope"], "not understood: nope\n  `lifebus inbox --help` shows what there is\n"),
         (["flow", "--nope"], "not understood: --nope\n  `lifebus flow --help` shows what there is\n"),
         (["flow", "logs", "--nope"], "not understood: --nope\n  `lifebus flow logs --help` shows what there is\n"),
-        (["flow", "ls", "--status", "x"], "--status: there is no `x`; known are running, waiting,"),
+        (["flow", "list", "--status", "x"], "--status: there is no `x`; known are running, waiting,"),
         (["emit"], "give an EVENT with its flags, or --file with documents\n  `lifebus emit --help` shows"),
-        (["manifest", "show", "nope"], "adapter: there is no `nope`; known are codex, claude, gemini"),
+        (["contract", "manifest", "show", "nope"], "adapter: there is no `nope`; known are codex, claude, gemini"),
     ],
 )
 def test_a_wrong_command_line_names_the_help_that_explains_it(alone: Shell, words: list[str], said: str) -> None:
@@ -123,11 +134,11 @@ def test_what_the_system_refused_says_where_and_what_to_do(number: int, after: s
 def test_a_document_that_is_no_utf_8_says_where(alone: Shell) -> None:
     path = alone.directory / "receipt.json"
     path.write_bytes(b'{"a": "\xff"}')
-    assert "not valid JSON: byte 7 is not UTF-8" in alone.call("validate", "receipt", str(path)).out
+    assert "not valid JSON: byte 7 is not UTF-8" in alone.call("contract", "validate", "receipt", str(path)).out
 
 
 def test_a_dispatch_that_cannot_be_read_names_stdin(alone: Shell) -> None:
-    ran = alone.call("invoke", "--", "cat", stdin=b"{")
+    ran = alone.call("dev", "invoke", "--", "cat", stdin=b"{")
     assert ran.code == 65
     assert ran.err.startswith("lifebus: the dispatch on stdin: not valid JSON: ")
     assert ran.err.endswith("\n  correct that, then try again\n")
@@ -142,7 +153,9 @@ def test_flags_are_named_where_the_user_wrote_flags(alone: Shell) -> None:
         assert (ran.code, ran.err) == (65, f"lifebus: {said}\n  correct that, then try again\n")
 
 
-@pytest.mark.parametrize("words", [["ledger", "info"], ["ledger", "verify"], ["boot"], ["receipts", "export"]])
+@pytest.mark.parametrize(
+    "words", [["ledger", "show"], ["ledger", "verify"], ["ledger", "boot"], ["receipts", "export"]]
+)
 def test_a_ledger_that_is_not_there_yet_says_where_it_is_looked_for(alone: Shell, words: list[str]) -> None:
     ran = alone.call(*words)
     assert ran.code == 74

@@ -20,18 +20,18 @@ def test_an_extension_is_begun_loaded_trusted_and_audited(alone: Shell) -> None:
         while done.json.get("code") == "reload_in_progress":  # the one of the start
             done = alone.call("extensions", "reload", "--json")
         assert (done.code, done.json["loadedCount"]) == (0, 1)
-        listed = alone.call("extensions", "ls").out
+        listed = alone.call("extensions", "list").out
         for words in ("notes", "repo_local", "accepted", "lifecycle.frame.ended"):
             assert words in listed
         trusted = alone.call("extensions", "trust", "notes", "--json").json
         assert trusted["files"] == ["events.py", "extension.toml"]
         assert alone.call("extensions", "trust", "notes", "--hash", "sha256:" + "0" * 64).code != 0
         (folder / "events.py").write_text("x = (")
-        before = alone.call("extensions", "ls", "--json").json["snapshotVersion"]
+        before = alone.call("extensions", "list", "--json").json["snapshotVersion"]
         failed = alone.call("extensions", "reload")
         assert failed.code == 1
         assert "import_failed" in failed.err
-        assert alone.call("extensions", "ls", "--json").json["snapshotVersion"] == before
+        assert alone.call("extensions", "list", "--json").json["snapshotVersion"] == before
         records = alone.call("extensions", "audit", "--json").json
         assert [(one["action"], one["result"]) for one in records if one["action"] != "start"][-3:] == [
             ("reload", "success"),

@@ -77,14 +77,14 @@ def test_a_run_is_followed_to_its_end_and_can_be_looked_at(tmp_path: Path, shell
     shown = shell.call("flow", "show", "looked-1").out
     assert re.search(r"^flaky +done +2 ", shown, re.MULTILINE)
     # One form of times everywhere: that of receipts.
-    for text in (shown, shell.call("flow", "ls").out):
+    for text in (shown, shell.call("flow", "list").out):
         (moment,) = re.findall(r"\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ", text.split("looked-1")[-1])[:1]
         then_s = datetime.strptime(moment, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC).timestamp()
         assert began - 1 <= then_s <= time.time()
     assert shell.call("flow", "logs", "looked-1", "one").out == "said\n"
     assert shell.call("flow", "logs", "looked-1", "flaky", "--try", "1", "--stderr").out == "not yet\n"
     assert shell.call("flow", "logs", "looked-1", "flaky", "--try", "9").code == 65
-    listed = shell.call("flow", "ls", "--json").json[0]
+    listed = shell.call("flow", "list", "--json").json[0]
     assert (listed["run_id"], listed["status"], listed["steps_over"]) == ("looked-1", "completed", 3)
     assert shell.call("sessions", "flow/looked-1").code == 0
 
@@ -281,7 +281,7 @@ def test_another_command_goes_on_where_one_was_interrupted(project: Path, shell:
         assert shell.call("flow", "resume", "handed-1", "--here").code == 1
         running.send_signal(signal.SIGINT)
         assert running.wait(PATIENCE_S) == 130
-    assert shell.call("flow", "ls", "--status", "interrupted", "--json").json[0]["run_id"] == "handed-1"
+    assert shell.call("flow", "list", "--status", "interrupted", "--json").json[0]["run_id"] == "handed-1"
     with shell.started("flow", "resume", "handed-1", "--here") as running:
         process_of(project)
         tell(project)

@@ -34,7 +34,7 @@ def shell() -> Iterator[Shell]:
 def test_people_read_of_phases_wherever_they_look(tmp_path: Path, shell: Shell) -> None:
     for group in ("flow", "inbox", "checkpoint"):
         words = shell.call(group, "--help").out
-        names = re.findall(r"^  ([a-z]+):", words, re.MULTILINE)
+        names = re.findall(r"^  ([a-z]+)  ", words, re.MULTILINE)
         assert names
         for name in names:
             words += shell.call(group, name, "--help").out
@@ -42,7 +42,7 @@ def test_people_read_of_phases_wherever_they_look(tmp_path: Path, shell: Shell) 
     file = write(tmp_path, 'name = "one"\nshell = "exit 2"')
     assert shell.call("flow", "run", file, "--id", "words-1", "--until-asked").code == 4
     (question,) = shell.call("flow", "show", "words-1", "--json").json["questions"]
-    looks = [("flow", "ls"), ("flow", "show", "words-1"), ("inbox", "show", question["question"]["question_id"])]
+    looks = [("flow", "list"), ("flow", "show", "words-1"), ("inbox", "show", question["question"]["question_id"])]
     looks += [("flow", name, "words-1", "none") for name in ("logs", "retry", "signals")]
     for look in looks:
         ran = shell.call(*look)
@@ -155,7 +155,7 @@ def test_a_run_is_named_by_its_flow_or_by_the_beginning_of_its_id(tmp_path: Path
         assert shell.call("flow", "show", word, "--json").json["run"]["run_id"] == "xyz-1"
     missing = shell.call("flow", "show", "nothing")
     # As of a phase or a question that is not there.
-    assert (missing.code, missing.err.count("lifebus flow ls")) == (65, 1)
+    assert (missing.code, missing.err.count("lifebus flow list")) == (65, 1)
     begun = shell.call("flow", "run", file, "--detach")
     assert begun.code == 0
     assert re.fullmatch(r"named-[0-9a-z]{8}\n", begun.out)
@@ -165,13 +165,13 @@ def test_json_has_every_field_with_its_usual_value_too(tmp_path: Path, shell: Sh
     file = write(tmp_path, 'name = "one"\nshell = "exit 2"')
     ran = shell.call("flow", "run", file, "--id", "whole-1", "--until-asked", "--json")
     shown = shell.call("flow", "show", "whole-1", "--json").json
-    (listed,) = [one for one in shell.call("flow", "ls", "--json").json if one["run_id"] == "whole-1"]
+    (listed,) = [one for one in shell.call("flow", "list", "--json").json if one["run_id"] == "whole-1"]
     (info,) = shown["questions"]
     found = [
         *((ran.lines[-1], RunInfo), (shown["run"], RunInfo), (shown["run"]["steps"][0], StepInfo)),
         *((shown["run"]["steps"][0]["tries"][0], TryInfo), (shown["definition"], FlowDefinition)),
         *((shown["definition"]["steps"][0], StepDefinition), (listed, RunSummary), (info, QuestionInfo)),
-        *((info["question"], Question), (shell.call("inbox", "ls", "--json").json[-1], QuestionInfo)),
+        *((info["question"], Question), (shell.call("inbox", "list", "--json").json[-1], QuestionInfo)),
         (shell.call("inbox", "show", info["question"]["question_id"], "--json").json["question"], Question),
         (shell.call("flow", "check", file, "--json").json["flow"], FlowDefinition),
         (shell.call("flow", "signals", "whole-1").json, ContextSignals),

@@ -1,4 +1,4 @@
-"""`lifebus boot` and `lifebus ledger verify` on a ledger that somebody changed and linked anew, links and all."""
+"""`lifebus ledger boot` and `verify` on a ledger that somebody changed and linked anew, links and all."""
 
 import json
 import random
@@ -24,7 +24,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     state = shell.directory / "state"
     state.mkdir(mode=0o700)
     make_ledger(state / "ledger.db", COUNT, seed=8)
-    assert shell.call("save", "session").code == 0
+    assert shell.call("ledger", "save", "session").code == 0
     return shell.directory
 
 
@@ -40,7 +40,7 @@ def ledger_of(shell: Shell) -> Path:
 
 
 def failed_boot(shell: Shell) -> dict[str, Any]:
-    ran = shell.call("boot", "--check", "--json")
+    ran = shell.call("ledger", "boot", "--check", "--json")
     assert ran.code == 1
     failed: dict[str, Any] = ran.json["failed"]
     return failed
@@ -67,7 +67,7 @@ def test_a_snapshot_that_is_kept_elsewhere_has_its_own_supplement(saved: Shell, 
     stream = max(streams_of(ledger_of(saved)).values(), key=len)
     relink_rows(ledger_of(saved), stream, stream[3])
 
-    ran = saved.call("boot", "--check", "--json", str(kept))
+    ran = saved.call("ledger", "boot", "--check", "--json", str(kept))
 
     assert (ran.code, ran.json["failed"]["position"]) == (1, stream[3])
     assert failed_boot(saved)["position"] is None
@@ -90,7 +90,7 @@ def test_for_a_save_without_a_supplement_the_range_is_named_and_why_it_is_no_nar
         supplement.write_bytes(supplement.read_bytes()[:-1])
     else:
         supplement.unlink()
-    assert saved.call("boot", "--check").code == 0
+    assert saved.call("ledger", "boot", "--check").code == 0
     stream = max(streams_of(ledger_of(saved)).values(), key=len)
 
     relink_rows(ledger_of(saved), stream, stream[1])
@@ -104,7 +104,7 @@ def test_for_a_save_without_a_supplement_the_range_is_named_and_why_it_is_no_nar
 
 def with_another_adapter(shell: Shell) -> Shell:
     """Return a shell for which there is one adapter more, so that a pin differs."""
-    manifest = json.loads(shell.call("manifest", "show", "codex", "--json").out) | {"adapter_id": "mine"}
+    manifest = json.loads(shell.call("contract", "manifest", "show", "codex", "--json").out) | {"adapter_id": "mine"}
     path = shell.directory / "mine.json"
     path.write_text(json.dumps(manifest))
     return Shell(shell.directory, LIFEBUS_MANIFESTS=str(path))
@@ -114,19 +114,19 @@ def with_another_adapter(shell: Shell) -> Shell:
 def revised(saved: Shell) -> Shell:
     """A shell with one adapter more, which a revision allows."""
     later = with_another_adapter(saved)
-    assert later.call("boot", "--check", "--revise", "a new adapter").code == 0
-    assert later.call("boot", "--check").code == 0
+    assert later.call("ledger", "boot", "--check", "--revise", "a new adapter").code == 0
+    assert later.call("ledger", "boot", "--check").code == 0
     return later
 
 
 @pytest.mark.parametrize("relink", [False, True])
 def test_g6_a_revision_that_was_forged_authorises_nothing(revised: Shell, relink: bool) -> None:
-    (first,) = [one["snapshot_id"] for one in revised.call("snapshots", "--json").json]
+    (first,) = [one["snapshot_id"] for one in revised.call("ledger", "snapshots", "--json").json]
     # A save made since pins the head of the revisions: only so is a chain found that was linked anew to its end.
-    assert revised.call("save", "scene").code == 0
+    assert revised.call("ledger", "save", "scene").code == 0
     manifest = json.loads((revised.directory / "mine.json").read_text())
     (revised.directory / "mine.json").write_text(json.dumps(manifest | {"display_name": "nobody approved this"}))
-    refused = revised.call("boot", "--check", first)
+    refused = revised.call("ledger", "boot", "--check", first)
     assert refused.code == 1
     found = re.search(r"`manifests\.mine` was `[0-9a-f]{64}` and is `([0-9a-f]{64})`", refused.err)
     assert found is not None
@@ -135,14 +135,14 @@ def test_g6_a_revision_that_was_forged_authorises_nothing(revised: Shell, relink
 
     forge_record(ledger_of(revised), "pins", 1, forged, relink=relink)
 
-    ran = revised.call("boot", "--check", "--json", first)
+    ran = revised.call("ledger", "boot", "--check", "--json", first)
     assert ran.code == 1
     assert (ran.json["failed"]["step"], ran.json["failed"]["position"]) == (2, None)
     cause = "the revisions up to 1 are not those that a save has pinned" if relink else "note 1: link (hash chain)"
     assert cause in ran.json["failed"]["reason"]
     assert "no revision in it is believed" in ran.json["failed"]["detail"]
     # Nor is another revision put on top of it.
-    again = revised.call("boot", "--revise", "again", first)
+    again = revised.call("ledger", "boot", "--revise", "again", first)
     assert again.code != 0
     assert cause in again.err
 
@@ -161,7 +161,7 @@ def test_g6_a_revision_that_was_forged_authorises_nothing(revised: Shell, relink
 def test_g6_where_a_revision_is_missing_moved_or_put_in_none_is_believed(revised: Shell, damage: str) -> None:
     change_rows(ledger_of(revised), damage)
 
-    ran = revised.call("boot", "--check", "--json")
+    ran = revised.call("ledger", "boot", "--check", "--json")
 
     assert ran.code == 1
     assert ran.json["failed"]["step"] == 2
@@ -169,12 +169,12 @@ def test_g6_where_a_revision_is_missing_moved_or_put_in_none_is_believed(revised
 
 
 def test_g6_a_revision_that_a_save_has_seen_cannot_be_taken_away(revised: Shell) -> None:
-    (first,) = [one["snapshot_id"] for one in revised.call("snapshots", "--json").json]
-    assert revised.call("save", "scene").code == 0
+    (first,) = [one["snapshot_id"] for one in revised.call("ledger", "snapshots", "--json").json]
+    assert revised.call("ledger", "save", "scene").code == 0
 
     change_rows(ledger_of(revised), "DELETE FROM notes", "DELETE FROM note_streams")
 
-    ran = revised.call("boot", "--check", "--json", first)
+    ran = revised.call("ledger", "boot", "--check", "--json", first)
     assert (ran.code, ran.json["failed"]["step"]) == (1, 2)
     assert "revision 1 was there at a save, and is missing" in ran.json["failed"]["reason"]
 
@@ -183,7 +183,7 @@ def test_a_supplement_goes_with_its_snapshot_and_saving_twice_leaves_it_as_it_is
     directory = saved.directory / "state/snapshots"
     before = {path.name: path.read_bytes() for path in directory.iterdir()}
 
-    assert saved.call("save", "session", "--json").json["new"] is False
+    assert saved.call("ledger", "save", "session", "--json").json["new"] is False
 
     assert {path.name: path.read_bytes() for path in directory.iterdir()} == before
     assert {path.stem for path in directory.glob("*.supplement")} == {path.stem for path in directory.glob("*.json")}

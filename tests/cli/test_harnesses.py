@@ -26,7 +26,7 @@ def watched() -> Iterator[Shell]:
 
 
 def test_a_tick_prints_what_it_found_and_itself(watched: Shell) -> None:
-    ran = watched.call("tick", "--adapter", "codex", "--session", "s1", "--json")
+    ran = watched.call("dev", "tick", "--adapter", "codex", "--session", "s1", "--json")
     assert ran.code == 0
     receipts = [line["receipt"] for line in ran.lines]
     assert receipts[0]["event"] == "supervisor.tick"
@@ -34,11 +34,11 @@ def test_a_tick_prints_what_it_found_and_itself(watched: Shell) -> None:
 
 
 def test_a_session_is_found_by_its_own_id_and_one_that_nobody_knows_is_refused(watched: Shell) -> None:
-    found = watched.call("tick", "--session", "s1", "--json", LIFEBUS_HOST_ADAPTER="")
+    found = watched.call("dev", "tick", "--session", "s1", "--json", LIFEBUS_HOST_ADAPTER="")
     assert {(line["receipt"]["adapter_id"], line["receipt"]["harness_session_id"]) for line in found.lines} == {
         ("codex", "s1")
     }
-    refused = watched.call("tick", "--session", "s2", LIFEBUS_HOST_ADAPTER="")
+    refused = watched.call("dev", "tick", "--session", "s2", LIFEBUS_HOST_ADAPTER="")
     assert refused.code == 2
     assert "there is no session `s2`" in refused.err
 

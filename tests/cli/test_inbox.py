@@ -19,9 +19,9 @@ async def ask(runtime_dir: Path, *questions: Question) -> None:
 
 def test_a_question_is_listed_shown_and_answered_once(alone: Shell) -> None:
     with broker_up(alone):
-        assert "no question waits" in alone.call("inbox", "ls").err
+        assert "no question waits" in alone.call("inbox", "list").err
         anyio.run(ask, alone.directory / "run", question(context={"log": "a\nb\x1b[31m"}), question("q_2"))
-        (first, second) = alone.call("inbox", "ls", "--json").json
+        (first, second) = alone.call("inbox", "list", "--json").json
         assert (first["question"]["question_id"], second["question"]["question_id"]) == ("q_1", "q_2")
         listed = alone.call("inbox").out
         for words in ("q_1", "audit is blocked", "escalation", "open"):
@@ -48,8 +48,8 @@ def test_a_question_is_listed_shown_and_answered_once(alone: Shell) -> None:
         assert (late.code, late.out) == (1, "")
         for fact in ("answered already: `retry` by alice", "through cli", "renewed"):
             assert fact in late.err
-        assert "retry by alice" in alone.call("inbox", "ls", "--all").out
-        assert [one["question"]["question_id"] for one in alone.call("inbox", "ls", "--json").json] == ["q_2"]
+        assert "retry by alice" in alone.call("inbox", "list", "--all").out
+        assert [one["question"]["question_id"] for one in alone.call("inbox", "list", "--json").json] == ["q_2"]
         assert "renewed" in alone.call("inbox", "show", "q_1").out
 
 
@@ -76,4 +76,4 @@ def test_what_is_not_there_is_said(alone: Shell) -> None:
             ran = alone.call("inbox", *words)
             assert (ran.code, "no question `q_9`" in ran.err) == (65, True)
         assert alone.call("inbox", "answer", "q_9", "sing").code == 2
-    assert alone.call("inbox", "ls").code == 69
+    assert alone.call("inbox", "list").code == 69

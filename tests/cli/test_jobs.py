@@ -17,14 +17,14 @@ def job(name: str, script: str, **fields: object) -> NewJob:
 
 def test_a_job_is_listed_shown_retried_and_canceled(alone: Shell, tmp_path: Path) -> None:
     with broker_up(alone), lifebus.blocking.connect("script", runtime_dir=alone.directory / "run") as bus:
-        assert "no jobs" in alone.call("jobs", "ls").err
+        assert "no jobs" in alone.call("jobs", "list").err
         script = f"test -e {tmp_path}/ready || exit 64; echo '{{\"made\": 3}}'"
         bus.jobs.enqueue(job("report", script))
         assert bus.jobs.wait("report").state == "failed"
         listed = alone.call("jobs").out
         assert all(words in listed for words in ("report", "shop", "command", "failed", "1/1", "exit code 64"))
-        assert "\x1b[31mfailed\x1b[0m" in alone.call("jobs", "ls", FORCE_COLOR="1").out
-        assert alone.call("jobs", "ls", "--state", "completed", "--json").json == []
+        assert "\x1b[31mfailed\x1b[0m" in alone.call("jobs", "list", FORCE_COLOR="1").out
+        assert alone.call("jobs", "list", "--state", "completed", "--json").json == []
 
         (tmp_path / "ready").touch()
         assert alone.call("jobs", "retry", "report").code == 0

@@ -48,12 +48,12 @@ def deaf(shell: Shell) -> list[int]:
 
 @contextmanager
 def invoked(shell: Shell) -> Iterator[Process]:
-    """Run `lifebus invoke` with the command, which has started."""
+    """Run `lifebus dev invoke` with the command, which has started."""
     dispatch = shell.directory / "dispatch"
     dispatch.write_bytes(envelope())
     with (
         dispatch.open() as stdin,
-        shell.started("invoke", "--deadline", "5m", "--", *COMMAND, stdin=stdin.fileno()) as process,
+        shell.started("dev", "invoke", "--deadline", "5m", "--", *COMMAND, stdin=stdin.fileno()) as process,
     ):
         eventually(lambda: len(deaf(shell)) == 1)
         yield process

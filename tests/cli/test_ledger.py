@@ -49,11 +49,11 @@ def shell(filled: Shell, tmp_path: Path) -> Iterator[Shell]:
 
 
 def test_info_shows_what_the_file_holds(filled: Shell) -> None:
-    found = filled.call("ledger", "info", "--json").json
+    found = filled.call("ledger", "show", "--json").json
     assert (found["rows"], found["floor"], found["head"], found["sessions"], found["keys"]) == (5, 0, 5, 2, 5)
     assert (found["oldest"]["position"], found["newest"]["position"], found["base"]) == (1, 5, None)
     assert found["bytes"] == found["database_bytes"] + found["wal_bytes"] + found["shm_bytes"] > 0
-    ran = filled.run("ledger", "info")
+    ran = filled.run("ledger", "show")
     assert (ran.code, ran.err) == (0, "")
     assert "positions 1 to 5" in ran.out
     assert found["epoch"] in ran.out
@@ -62,12 +62,12 @@ def test_info_shows_what_the_file_holds(filled: Shell) -> None:
 def test_info_verify_and_backup_work_beside_a_broker(shell: Shell, tmp_path: Path) -> None:
     with broker_up(shell):
         emit(shell, 1, "late")
-        assert shell.call("ledger", "info", "--json").json["head"] == 6
+        assert shell.call("ledger", "show", "--json").json["head"] == 6
         assert shell.call("ledger", "verify", "--json").json == {"head": 6, "faults": []}
         ran = shell.call("ledger", "backup", str(tmp_path / "copy.db"), "--json")
         assert (ran.code, ran.json["head"]) == (0, 6)
         emit(shell, 1, "later")
-    copy = shell.call("ledger", "info", str(tmp_path / "copy.db"), "--json").json
+    copy = shell.call("ledger", "show", str(tmp_path / "copy.db"), "--json").json
     assert (copy["head"], copy["path"]) == (6, str(tmp_path / "copy.db"))
     assert stat.S_IMODE((tmp_path / "copy.db").stat().st_mode) == 0o600
     assert [path.name for path in tmp_path.iterdir()] == ["copy.db"]
@@ -92,22 +92,22 @@ def test_a_damaged_ledger_is_not_backed_up(shell: Shell, tmp_path: Path) -> None
 
 
 def test_a_restored_ledger_is_a_new_history_and_the_one_before_lies_aside(shell: Shell, tmp_path: Path) -> None:
-    before = shell.call("ledger", "info", "--json").json
+    before = shell.call("ledger", "show", "--json").json
     shell.call("ledger", "backup", str(tmp_path / "copy.db"))
     with broker_up(shell):
         emit(shell, 4, "lost")
     done = shell.call("ledger", "restore", str(tmp_path / "copy.db"), "--json").json
-    after = shell.call("ledger", "info", "--json").json
+    after = shell.call("ledger", "show", "--json").json
     assert (done["head"], after["head"], after["epoch"]) == (5, 5, done["epoch"])
     assert after["epoch"] != before["epoch"]
-    aside = shell.call("ledger", "info", str(Path(done["aside"]) / "ledger.db"), "--json").json
+    aside = shell.call("ledger", "show", str(Path(done["aside"]) / "ledger.db"), "--json").json
     assert (aside["head"], aside["epoch"]) == (9, before["epoch"])
     assert shell.call("ledger", "verify").code == 0
     assert shell.call("ledger", "verify", str(tmp_path / "copy.db")).code == 0
     with broker_up(shell):
         known = ["emit", "session.started", "--adapter", "codex", "--session", "s", "--key", "s1"]
         (again,) = shell.call(*known, "--json").lines
-        assert (again["replayed"], shell.call("ledger", "info", "--json").json["head"]) == (True, 5)
+        assert (again["replayed"], shell.call("ledger", "show", "--json").json["head"]) == (True, 5)
         other = shell.call("emit", "session.ended", *known[2:])
         assert (other.code, "used before" in other.err) == (1, True)
         emit(shell, 1, "s", first=50)
@@ -154,12 +154,12 @@ def test_pruning_says_what_would_go_and_what_went(shell: Shell, beside: bool) ->
             stack.enter_context(broker_up(shell))
         would = shell.call("ledger", "prune", "--through", "3", "--dry-run", "--json").json
         assert (would["receipts"], would["before"], would["floor"], would["dry_run"]) == (3, 0, 3, True)
-        assert shell.call("ledger", "info", "--json").json["floor"] == 0
+        assert shell.call("ledger", "show", "--json").json["floor"] == 0
         ran = shell.call("ledger", "prune", "--through", "3")
         assert (ran.code, ran.err if beside else "") == (0, "")
         assert "3 receipts went: positions 1 to 3" in ran.out
         assert "there is nothing to drop" in shell.call("ledger", "prune", "--through", "3").out
-    found = shell.call("ledger", "info", "--json").json
+    found = shell.call("ledger", "show", "--json").json
     assert (found["floor"], found["rows"], found["tombstones"], found["base"]["position"]) == (3, 2, 3, 3)
     assert shell.call("ledger", "verify", "--json").json == {"head": 5, "faults": []}
 
@@ -171,7 +171,7 @@ def test_pruning_by_age_and_compacting(shell: Shell) -> None:
     assert shell.call("ledger", "prune", "--keep-mb", "1", "--json").json["receipts"] == 0
     assert shell.call("ledger", "prune", "--before", "2100-01-01", "--json").json["receipts"] == 5
     assert shell.call("ledger", "prune", "--compact").code == 0
-    assert shell.call("ledger", "info", "--json").json["free_bytes"] == 0
+    assert shell.call("ledger", "show", "--json").json["free_bytes"] == 0
     assert shell.call("ledger", "verify").code == 0
     with broker_up(shell):
         assert shell.call("ledger", "prune", "--compact").code == 69
@@ -199,7 +199,7 @@ def test_what_was_pruned_stays_so_through_export_import_and_restore(shell: Shell
     for command, file in (("import", "one"), ("restore", "copy.db")):
         more = ["--replace"] if command == "import" else []
         assert shell.call("ledger", command, str(tmp_path / file), *more).code == 0
-        found = shell.call("ledger", "info", "--json").json
+        found = shell.call("ledger", "show", "--json").json
         assert (found["floor"], found["rows"], found["tombstones"], found["base"]["position"]) == (3, 2, 3, 3)
         assert shell.call("ledger", "verify", "--json").json == {"head": 5, "faults": []}
     with broker_up(shell):
@@ -247,10 +247,10 @@ def test_a_disk_without_room_changes_nothing(shell: Shell, tmp_path: Path, comma
     assert sorted(path.name for path in tmp_path.iterdir()) == before
     assert not [path.name for path in (shell.directory / "state").iterdir() if path.name.endswith((".tmp", ".next"))]
     assert shell.call("ledger", "verify", "--json").json == {"head": 5, "faults": []}
-    assert shell.call("ledger", "info", "--json").json["floor"] == 0
+    assert shell.call("ledger", "show", "--json").json["floor"] == 0
 
 
-COMMANDS = (("info",), ("verify",), ("restore",), ("import",))
+COMMANDS = (("show",), ("verify",), ("restore",), ("import",))
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -292,7 +292,7 @@ def test_whatever_the_file_is_a_command_says_so_in_words(
 
 
 def test_where_there_is_no_ledger_yet_that_is_said(alone: Shell, tmp_path: Path) -> None:
-    for arguments in (["info"], ["verify"], ["backup", str(tmp_path / "x")], ["export", "-"]):
+    for arguments in (["show"], ["verify"], ["backup", str(tmp_path / "x")], ["export", "-"]):
         ran = alone.call("ledger", *arguments)
         assert (ran.code, "no such ledger" in ran.err) == (74, True)
     assert list(tmp_path.iterdir()) == []

@@ -138,8 +138,8 @@ def test_sessions_are_chosen_by_time(named: Shell) -> None:
         ("tail", "--no-follow", "--json", "--session"),
         ("sessions", "--json"),
         ("receipts", "export", "--session"),
-        ("tick", "--json", "--session"),
-        ("negotiate", "codex", "--want", "context_pressure", "--session"),
+        ("dev", "tick", "--json", "--session"),
+        ("contract", "negotiate", "codex", "--want", "context_pressure", "--session"),
     ],
 )
 def test_every_command_that_takes_a_session_takes_its_short_name(named: Shell, command: tuple[str, ...]) -> None:

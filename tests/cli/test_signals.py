@@ -1,4 +1,4 @@
-"""`lifebus signals`: every signal once, a short line each, and the whole of it only when it is asked for."""
+"""`lifebus app-server signals`: every signal once, a short line each, and the whole of it only when it is asked for."""
 
 import asyncio
 import json
@@ -58,7 +58,7 @@ def observed() -> Iterator[Shell]:
 
 
 def test_in_a_pipe_a_line_names_event_thread_turn_and_size_and_no_word_of_the_conversation(observed: Shell) -> None:
-    ran = observed.run("signals", "--no-follow")
+    ran = observed.run("app-server", "signals", "--no-follow")
     lines = sorted(ran.out.splitlines(), key=lambda line: line.split()[1:3])
     assert (ran.code, len(lines), ran.err) == (0, 6, "")
     assert lines[0].startswith("2026-11-21T00:00:00.000Z codex/- 1 app_server.config_warning bytes=")
@@ -69,7 +69,7 @@ def test_in_a_pipe_a_line_names_event_thread_turn_and_size_and_no_word_of_the_co
 
 
 def test_in_json_a_line_has_the_place_and_the_whole_signal(observed: Shell) -> None:
-    ran = observed.call("signals", "--no-follow", "--json", "--thread", "00000001-thread-one")
+    ran = observed.call("app-server", "signals", "--no-follow", "--json", "--thread", "00000001-thread-one")
     assert [line["cursor"].split(":")[1] for line in ran.lines] == ["1", "2", "3"]
     assert ran.lines[1]["signal"]["params"] == {"delta": "words of the conversation"}
     assert {line["thread"] for line in ran.lines} == {"00000001-thread-one"}
@@ -97,24 +97,24 @@ def test_in_json_a_line_has_the_place_and_the_whole_signal(observed: Shell) -> N
     ],
 )
 def test_filters_and_beginnings_select_what_they_say(observed: Shell, arguments: tuple[str, ...], count: int) -> None:
-    ran = observed.call("signals", "--no-follow", "--json", *arguments)
+    ran = observed.call("app-server", "signals", "--no-follow", "--json", *arguments)
     assert (ran.code, len(ran.lines)) == (0, count)
 
 
 def test_a_cursor_that_it_printed_is_where_it_goes_on(observed: Shell) -> None:
-    first = observed.call("signals", "--no-follow", "--json", "--thread", "t2").lines[0]["cursor"]
-    rest = observed.call("signals", "--no-follow", "--json", "--thread", "t2", "--from", first).lines
+    first = observed.call("app-server", "signals", "--no-follow", "--json", "--thread", "t2").lines[0]["cursor"]
+    rest = observed.call("app-server", "signals", "--no-follow", "--json", "--thread", "t2", "--from", first).lines
     assert [line["signal"]["eventType"] for line in rest] == ["app_server.item.completed"]
 
 
 def test_a_cursor_of_another_history_is_an_explicit_gap(observed: Shell) -> None:
-    ran = observed.call("signals", "--no-follow", "--json", "--thread", "t2", "--from", f"{'0' * 32}:1")
+    ran = observed.call("app-server", "signals", "--no-follow", "--json", "--thread", "t2", "--from", f"{'0' * 32}:1")
     assert ran.lines[0]["gap"]["reason"] == "epoch_changed"
     assert len(ran.lines) == 3
 
 
 def test_on_a_terminal_there_are_columns_that_fit(observed: Shell) -> None:
-    ran = observed.on_terminal("signals", "--no-follow", variables={"NO_COLOR": "1"})
+    ran = observed.on_terminal("app-server", "signals", "--no-follow", variables={"NO_COLOR": "1"})
     lines = ran.out.replace("\r\n", "\n").splitlines()
     assert len(lines) == 6
     assert all(len(line) <= 80 for line in lines)
@@ -123,7 +123,7 @@ def test_on_a_terminal_there_are_columns_that_fit(observed: Shell) -> None:
 
 
 def test_it_follows_what_comes_and_ends_with_130_on_ctrl_c(alone: Shell) -> None:
-    with broker_up(alone), alone.started("signals", "--from", "start", "--json") as process:
+    with broker_up(alone), alone.started("app-server", "signals", "--from", "start", "--json") as process:
         observe(alone, signal("t1"))
         assert process.stdout is not None
         assert json.loads(process.stdout.readline())["thread"] == "t1"
@@ -136,15 +136,17 @@ def test_it_follows_what_comes_and_ends_with_130_on_ctrl_c(alone: Shell) -> None
 
 
 def test_events_of_jobs_are_chosen_by_their_names_and_have_no_time(observed: Shell) -> None:
-    lines = observed.call("signals", "--adapter", "lifebus", "--no-follow").out.splitlines()
+    lines = observed.call("app-server", "signals", "--adapter", "lifebus", "--no-follow").out.splitlines()
     names = [f"orchestrator_job_{state}" for state in ("queued", "started", "completed")]
     assert [line.split()[:4] for line in lines] == [
         ["-", "lifebus/queue/shop", str(number), name] for number, name in enumerate(names, 1)
     ]
     for pattern, count in (("orchestrator_job_started", 1), ("orchestrator_*", 3), ("app_server.*", 0)):
-        chosen = observed.call("signals", "--adapter", "lifebus", "--no-follow", "--json", "--event", pattern)
+        chosen = observed.call(
+            "app-server", "signals", "--adapter", "lifebus", "--no-follow", "--json", "--event", pattern
+        )
         assert len(chosen.lines) == count
-    since = observed.call("signals", "--adapter", "lifebus", "--no-follow", "--since", "1h")
+    since = observed.call("app-server", "signals", "--adapter", "lifebus", "--no-follow", "--since", "1h")
     assert (since.code, since.out) == (2, "")
     assert "have no time" in since.err
 
@@ -167,6 +169,6 @@ def test_the_status_counts_signals(observed: Shell) -> None:
     ],
 )
 def test_what_cannot_be_understood_is_a_usage_error(observed: Shell, arguments: tuple[str, ...]) -> None:
-    ran = observed.call("signals", "--no-follow", *arguments)
+    ran = observed.call("app-server", "signals", "--no-follow", *arguments)
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith("lifebus: ")

@@ -95,7 +95,7 @@ def test_a_reader_that_goes_away_ends_it_quietly_even_while_nothing_comes(alone:
 
 
 @pytest.mark.parametrize(
-    "arguments", [("tail", "--no-follow", "--json"), ("receipts", "export"), ("schema", "receipt")]
+    "arguments", [("tail", "--no-follow", "--json"), ("receipts", "export"), ("contract", "schema", "receipt")]
 )
 def test_a_closed_pipe_is_no_error_message(bus: Shell, arguments: tuple[str, ...]) -> None:
     reading, writing = os.pipe()

@@ -19,10 +19,10 @@ async def write(runtime_dir: Path) -> None:
 
 def test_a_transcript_is_listed_shown_and_exported(alone: Shell) -> None:
     with broker_up(alone):
-        assert "no transcript is kept" in alone.call("transcript", "ls").err
+        assert "no transcript is kept" in alone.call("transcript", "list").err
         anyio.run(write, alone.directory / "run")
-        assert [one["sessionId"] for one in alone.call("transcript", "ls", "--json").json] == ["s1"]
-        assert "s1" in alone.call("transcript", "ls").out
+        assert [one["sessionId"] for one in alone.call("transcript", "list", "--json").json] == ["s1"]
+        assert "s1" in alone.call("transcript", "list").out
         shown = alone.call("transcript", "show", "s1").out
         assert "\x1b" not in shown
         for words in ("user [userMessage]", "do", "system [note] (error)  1970-01-01T00:00:01Z", "a ``` fence"):

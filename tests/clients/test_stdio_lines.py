@@ -1,4 +1,4 @@
-"""The lines of `lifebus stdio` without a process: reading and writing them."""
+"""The lines of `lifebus dev stdio` without a process: reading and writing them."""
 
 import json
 from typing import Any

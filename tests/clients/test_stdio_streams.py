@@ -1,4 +1,4 @@
-"""Descriptors of `lifebus stdio`: never made non-blocking, never in the way of the event loop."""
+"""Descriptors of `lifebus dev stdio`: never made non-blocking, never in the way of the event loop."""
 
 import asyncio
 import fcntl

@@ -1,4 +1,4 @@
-"""The real Codex app-server: alone, under `lifebus run`, and under `lifebus tee` with an independent client."""
+"""The real Codex app-server: alone, under `app-server run`, and under `app-server tee` with an independent client."""
 
 import asyncio
 import signal
@@ -9,8 +9,8 @@ from lifebus_adapters.app_server import FactSeen, SignalSeen, ThreadClosed, even
 from lifebus_contract import Receipt
 from support.e2e.app_server import LIFEBUS, Client, Place, events_of, place
 
-RUN = (*LIFEBUS, "run", "--")
-TEE = (*LIFEBUS, "tee", "--")
+RUN = (*LIFEBUS, "app-server", "run", "--")
+TEE = (*LIFEBUS, "app-server", "tee", "--")
 
 FRAME = ["frame.opened", "frame.ended completed"]
 

@@ -72,7 +72,7 @@ MANIFEST = """
 async def extended_place(
     folder: Path, name: str, code: str, action: str
 ) -> AsyncGenerator[tuple[Place, Daemon, Client]]:
-    """A real server under `lifebus run`, and a broker in this process with one extension that may do one action."""
+    """A real server under `app-server run`, and a broker in this process with one extension that may do one action."""
     manifest = MANIFEST.replace("NAME", name).replace("ACTION", action)
     write_extension(folder / "agents", name, code, manifest=manifest)
     extensions = ExtensionSettings(roots=(str(folder / "agents"),), trust_mode=TrustMode.ENFORCED)
@@ -82,7 +82,7 @@ async def extended_place(
             await bus.extensions.trust(name)
             assert (await bus.extensions.reload()).status == "ok"
         runtime_dir = str(daemon.settings.runtime_dir)
-        async with on.client(*LIFEBUS, "run", "--runtime-dir", runtime_dir, "--") as client:
+        async with on.client(*LIFEBUS, "app-server", "run", "--runtime-dir", runtime_dir, "--") as client:
             yield on, daemon, client
 
 

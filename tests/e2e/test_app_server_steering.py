@@ -18,11 +18,11 @@ from support.running import connected, running_bus, until_answered
 
 @asynccontextmanager
 async def steered_place() -> AsyncGenerator[tuple[Place, Daemon, Client]]:
-    """A real server under `lifebus run`, beside a broker in this process."""
+    """A real server under `lifebus app-server run`, beside a broker in this process."""
     async with (
         place(with_broker=False) as on,
         running_bus() as daemon,
-        on.client(*LIFEBUS, "run", "--runtime-dir", str(daemon.settings.runtime_dir), "--") as client,
+        on.client(*LIFEBUS, "app-server", "run", "--runtime-dir", str(daemon.settings.runtime_dir), "--") as client,
     ):
         yield on, daemon, client
 

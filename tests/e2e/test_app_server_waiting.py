@@ -13,7 +13,7 @@ async def test_an_approval_is_waited_for_from_its_request_to_its_answer() -> Non
     async with (
         place(with_broker=False) as on,
         running_bus() as daemon,
-        on.client(*LIFEBUS, "run", "--runtime-dir", str(daemon.settings.runtime_dir), "--") as client,
+        on.client(*LIFEBUS, "app-server", "run", "--runtime-dir", str(daemon.settings.runtime_dir), "--") as client,
         connected(daemon) as bus,
     ):
         thread = await client.start(approvalPolicy="untrusted", sandbox="workspace-write")

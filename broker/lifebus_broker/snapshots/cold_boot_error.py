@@ -39,18 +39,18 @@ JOURNAL_DAMAGED: Final = (
 
 NO_PINS: Final = (
     "no revision can lead from pins that are not there, so this snapshot boots nowhere: take another one;"
-    " `lifebus snapshots ls` lists them, `lifebus save session` makes a new one"
+    " `lifebus ledger snapshots list` lists them, `lifebus ledger save session` makes a new one"
 )
 """What to do where a snapshot lacks pins."""
 
 _ADVICE: Final = {
-    1: "take another snapshot; `lifebus snapshots ls` lists them",
-    2: "if the change is meant, write it down: `lifebus boot --revise REASON`",
-    3: "take a snapshot of which the log still holds every line; `lifebus snapshots ls` marks them",
+    1: "take another snapshot; `lifebus ledger snapshots list` lists them",
+    2: "if the change is meant, write it down: `lifebus ledger boot --revise REASON`",
+    3: "take a snapshot of which the log still holds every line; `lifebus ledger snapshots list` marks them",
     4: _DAMAGED,
     5: "what was kept in place of pruned lines is damaged: restore a backup or an archive",
     6: _DAMAGED,
-    12: "`lifebus snapshots verify` after deleting the directory `compactions` says whether the log is sound",
+    12: "`lifebus ledger snapshots verify` after deleting the directory `compactions` says whether the log is sound",
 }
 
 

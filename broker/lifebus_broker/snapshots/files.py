@@ -151,7 +151,7 @@ def find_snapshot(files: SnapshotFiles, which: str | None, floor: int = 0) -> Sa
         raise ColdBootError(1, None, f"{found.name}: {found.why}")
     if found is None:
         raise InvalidRequest(
-            f"there is no snapshot `{which[:128]}`; `lifebus snapshots ls` lists them", code="no_snapshot"
+            f"there is no snapshot `{which[:128]}`; `lifebus ledger snapshots list` lists them", code="no_snapshot"
         )
     return found
 
@@ -168,4 +168,4 @@ def _newest(files: SnapshotFiles, floor: int) -> SaveSnapshot:
         return next((one for one in snapshots if one.event_log_range[0] > floor), snapshots[0])
     if refused:
         raise ColdBootError(1, None, f"{refused[0].name}: {refused[0].why}; no other is there")
-    raise InvalidRequest("nothing was saved yet; `lifebus save session` saves now", code="no_snapshot")
+    raise InvalidRequest("nothing was saved yet; `lifebus ledger save session` saves now", code="no_snapshot")

@@ -3,7 +3,9 @@
 import os
 import sys
 
-TYPE_CHECKING = False  # an editor waits for `lifebus tee`
+from lifebus.cli.old_names import FOR_PROGRAMS, present_words
+
+TYPE_CHECKING = False  # an editor waits for `lifebus app-server tee`
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -18,12 +20,26 @@ def main() -> None:
 def run(arguments: "Sequence[str]") -> int:
     """Run one command and return its exit code; an error is reported on stderr, without a traceback."""
     _prepare_streams()
+    words, notice = present_words(arguments)
+    if notice is not None:
+        _say_old_name(notice, words)
     try:
-        code = _dispatch(arguments)
+        code = _dispatch(words)
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt, BaseExceptionGroup) as fault:  # noqa: BLE001  one sentence, never a traceback
-        return _conclude(fault, arguments)
+        return _conclude(fault, words)
     return code
+
+
+def _say_old_name(notice: str, words: "Sequence[str]") -> None:
+    """Say that a command has another name now, where a person may read it and no program is disturbed by it."""
+    # What stands behind `--` is another program's.
+    own = words[: words.index("--")] if "--" in words else words
+    if "--json" in own or (tuple(words[:2]) in FOR_PROGRAMS and not sys.stderr.isatty()):
+        return
+    from lifebus.cli.terminal import say  # noqa: PLC0415  only for old names
+
+    say(notice, color="dim")
 
 
 def _conclude(fault: BaseException, arguments: "Sequence[str]") -> int:
@@ -62,8 +78,8 @@ def _dispatch(arguments: "Sequence[str]") -> int:
         from lifebus.cli.contract.version import version  # noqa: PLC0415
 
         return version()
-    if list(arguments[:1]) in (["tee"], ["run"]):  # an editor waits for its server
-        code = _run_proxy(arguments[0], arguments[1:])
+    if list(arguments[:2]) in (["app-server", "tee"], ["app-server", "run"]):  # an editor waits for its server
+        code = _run_proxy(arguments[1], arguments[2:])
         if code is not None:
             return code
     from cyclopts import CycloptsError  # noqa: PLC0415
@@ -86,7 +102,7 @@ def _plain_words(fault: Exception) -> str:
 
 
 def _run_proxy(kind: str, words: "Sequence[str]") -> int | None:
-    """Run `lifebus tee` or `lifebus run`; None where the words are not plain, and the parser has to explain them."""
+    """Run `lifebus app-server tee` or `run`; None where the words are not plain, and the parser has to explain them."""
     from lifebus.proxy.program import ProxyOptions, read_options, run_proxy  # noqa: PLC0415
 
     options = ProxyOptions(owned=kind == "run")

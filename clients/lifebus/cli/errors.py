@@ -17,6 +17,10 @@ from lifebus_contract import LifebusError
 from lifebus_contract.failure import FailureClass, RetryClass
 
 _LEDGER: Final = "`lifebus ledger verify` says what is wrong with it; `lifebus ledger restore` takes a backup"
+_WAITING: Final = (
+    "`lifebus renewal continuation list` shows what waits; `lifebus renewal continuation remove` removes it"
+)
+_CAPABLE: Final = "`lifebus contract manifest show ADAPTER` shows what it can do; --prefer asks without insisting"
 _PREPARED: Final = frozenset(
     {
         *("install_refused", "settings_unreadable", "settings_conflict", "file_refused", "file_busy", "exists"),
@@ -39,14 +43,14 @@ _NEXT: Final = {
     "disk_full": "make room on the disk; the broker goes on by itself, and it is safe to try again",
     "partly_recorded": "`lifebus receipts` shows what was recorded; give a key (--key) to be able to try again safely",
     "duplicate_id_conflict": "use another key for another fact",
-    "history_pruned": "`lifebus ledger info` shows what is still there",
-    "unknown_adapter": "`lifebus manifest list` shows the adapters",
-    "unknown_kind": "`lifebus schema` lists the kinds",
-    "unknown_capability": "`lifebus manifest show ADAPTER` lists the capabilities",
-    "requirement_unmet": "`lifebus manifest show ADAPTER` shows what it can do; --prefer asks without insisting",
+    "history_pruned": "`lifebus ledger show` shows what is still there",
+    "unknown_adapter": "`lifebus contract manifest list` shows the adapters",
+    "unknown_kind": "`lifebus contract schema` lists the kinds",
+    "unknown_capability": "`lifebus contract manifest show ADAPTER` lists the capabilities",
+    "requirement_unmet": _CAPABLE,
     "required_capability_lost": "`lifebus status` shows what is lost",
-    "placement_unavailable": "`lifebus manifest show ADAPTER` shows the placements that it has",
-    "mode_not_claimed": "`lifebus manifest show ADAPTER` shows the modes that it has",
+    "placement_unavailable": "`lifebus contract manifest show ADAPTER` shows the placements that it has",
+    "mode_not_claimed": "`lifebus contract manifest show ADAPTER` shows the modes that it has",
     "directory_owner": "name a directory of your own: LIFEBUS_RUNTIME_DIR, LIFEBUS_STATE_DIR",
     "directory_unusable": "mend that, or name another directory: LIFEBUS_RUNTIME_DIR, LIFEBUS_STATE_DIR",
     "not_a_socket": "move away what stands there, then start again",
@@ -62,14 +66,14 @@ _NEXT: Final = {
     "bundle_damaged": "take another copy of the archive",
     "service_failed": "`lifebus service status` shows how it is, and the end of its log",
     "not_durable": "`lifebus config show ledger.backend --origin` shows why",
-    "no_revision": "`lifebus snapshots ls` lists what is there",
+    "no_revision": "`lifebus ledger snapshots list` lists what is there",
     "manifest_unreadable": "see that the path is right; `lifebus config show --origin` shows where it comes from",
-    "manifest_invalid": "correct the manifest; `lifebus validate manifest FILE` checks it",
+    "manifest_invalid": "correct the manifest; `lifebus contract validate manifest FILE` checks it",
     "artifact_mismatch": "write the file, then save a checkpoint that says how it is",
-    "checkpoint_damaged": "save it again, or go on from an older one: `lifebus checkpoint ls`",
+    "checkpoint_damaged": "save it again, or go on from an older one: `lifebus checkpoint list`",
     "no_session": "`lifebus sessions` lists the sessions",
     "flow_invalid": "correct them; `lifebus flow check` shows what the file would do",
-    "no_run": "`lifebus flow ls` lists the runs",
+    "no_run": "`lifebus flow list` lists the runs",
     "no_step": "`lifebus flow show` lists the phases of a run",
     "no_output": "`lifebus flow show` lists what was tried",
     "run_over": "`lifebus flow show` says how it ended; `lifebus flow retry` tries a phase of a failed run again",
@@ -77,9 +81,9 @@ _NEXT: Final = {
     "root_taken": "`lifebus flow resume RUN` goes on, `lifebus flow abort RUN` ends it",
     "not_retriable": "`lifebus flow show` says how its phases stand",
     "other_filter": "pass the same filter or none; another filter needs another name",
-    "pending": "`lifebus continuation list` shows what waits; `lifebus continuation drop` removes it",
-    "store_full": "`lifebus continuation list` shows what waits; `lifebus continuation drop` removes it",
-    "several_continuations": "`lifebus continuation list` shows them; drop all but one",
+    "pending": _WAITING,
+    "store_full": _WAITING,
+    "several_continuations": "`lifebus renewal continuation list` shows them; drop all but one",
 }
 """What to do after an error with this code."""
 
@@ -181,14 +185,12 @@ def _plain(cause: BaseException, code: ExitCode, lines: list[str]) -> dict[str, 
 
 
 def _help_for(arguments: Sequence[str]) -> str:
-    from lifebus.cli.app import COMMANDS, subcommands  # noqa: PLC0415  it costs start-up time
+    from lifebus.cli.app import known_words  # noqa: PLC0415  it costs start-up time
 
-    if not arguments or arguments[0] not in COMMANDS:
+    known = known_words(arguments)
+    if not known:
         return "`lifebus --help` shows the commands"
-    known = subcommands(arguments[0])
-    if len(arguments) > 1 and arguments[1] in known:
-        return f"`lifebus {arguments[0]} {arguments[1]} --help` shows what there is"
-    return f"`lifebus {arguments[0]} --help` shows what there is"
+    return f"`lifebus {' '.join(known)} --help` shows what there is"
 
 
 def first_cause(fault: BaseException) -> BaseException:

@@ -8,7 +8,7 @@ from lifebus_contract import LifebusError
 
 
 class ExitCode(IntEnum):
-    """What a command says to the shell (docs/configuration.md has the table)."""
+    """What a command says to the shell (docs/command-line.md has the table)."""
 
     OK = 0
     NEGATIVE = 1

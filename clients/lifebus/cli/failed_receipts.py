@@ -8,11 +8,11 @@ from lifebus_contract.failure import FailureClass
 _ADVICE: Final = {
     FailureClass.ADAPTER_UNAVAILABLE: (
         "there is no such adapter",
-        "`lifebus manifest list` shows the adapters",
+        "`lifebus contract manifest list` shows the adapters",
     ),
     FailureClass.CAPABILITY_UNSUPPORTED: (
         "the harness cannot do what was required",
-        "`lifebus manifest show {adapter}` shows what it can do; --prefer asks without insisting",
+        "`lifebus contract manifest show {adapter}` shows what it can do; --prefer asks without insisting",
     ),
     FailureClass.CAPABILITY_DEGRADED: (
         "the harness has lost what was required",
@@ -20,15 +20,15 @@ _ADVICE: Final = {
     ),
     FailureClass.PLACEMENT_UNAVAILABLE: (
         "the harness has no such place for the payload",
-        "`lifebus negotiate {adapter}` shows where payloads land",
+        "`lifebus contract negotiate {adapter}` shows where payloads land",
     ),
     FailureClass.PAYLOAD_TOO_LARGE: (
         "the payload is larger than the harness takes",
-        "make it smaller; `lifebus negotiate {adapter}` shows the limits",
+        "make it smaller; `lifebus contract negotiate {adapter}` shows the limits",
     ),
     FailureClass.PAYLOAD_REJECTED: (
         "the harness does not take the payload",
-        "`lifebus validate payload FILE` checks it",
+        "`lifebus contract validate payload FILE` checks it",
     ),
     FailureClass.IDENTITY_UNAVAILABLE: (
         "it does not say which session it is about",
@@ -52,7 +52,7 @@ _ADVICE: Final = {
     ),
     FailureClass.INVALID_REQUEST: (
         "its answer is against the contract",
-        "`lifebus validate response FILE` checks an answer",
+        "`lifebus contract validate response FILE` checks an answer",
     ),
     FailureClass.INTERNAL_ERROR: (
         "a defect of lifebus",

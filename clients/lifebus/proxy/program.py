@@ -1,4 +1,4 @@
-"""`lifebus tee` and `lifebus run`: start a program, copy its streams through, have them observed, end as it ends."""
+"""`lifebus app-server tee` and `run`: start a program, copy its streams through, have them observed, end as it ends."""
 
 import _thread
 import os
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _TERMINAL = (
-    "lifebus run carries the JSON lines of an app-server; for a harness with a screen use "
+    "lifebus app-server run carries the JSON lines of an app-server; for a harness with a screen use "
     "`lifebus hooks install HARNESS --mode launcher_wrapper`\n"
 )
 
@@ -29,7 +29,7 @@ _EOF_S = 0.05
 
 
 class ProxyOptions:
-    """The options before the `--`; `owned` is what `lifebus run` adds to `lifebus tee`.
+    """The options before the `--`; `owned` is what `lifebus app-server run` adds to `lifebus app-server tee`.
 
     `grace` is how many seconds an owned program may take to end once its stdin is closed.
     """

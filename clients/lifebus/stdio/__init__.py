@@ -1,1 +1,1 @@
-"""The request protocol as JSON lines on stdin and stdout, for programs that launch `lifebus stdio` (docs/stdio.md)."""
+"""The request protocol as JSON lines on stdin and stdout, for programs: `lifebus dev stdio` (docs/stdio.md)."""

@@ -1,4 +1,4 @@
-"""The bodies of the verbs that only `lifebus stdio` has: following, settling, files, checkpoints.  Pure."""
+"""The bodies of the verbs that only `lifebus dev stdio` has: following, settling, files, checkpoints.  Pure."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar

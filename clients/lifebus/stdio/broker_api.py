@@ -1,4 +1,4 @@
-"""The API of a broker as a peer of `lifebus stdio` gets it: calls and streams, over the client library."""
+"""The API of a broker as a peer of `lifebus dev stdio` gets it: calls and streams, over the client library."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""The checkpoints of the project that `lifebus stdio` was started for (docs/checkpoints.md)."""
+"""The checkpoints of the project that `lifebus dev stdio` was started for (docs/checkpoints.md)."""
 
 import os
 from collections.abc import Awaitable, Callable
@@ -91,7 +91,7 @@ class RootCheckpoints:
     @property
     def _project_root(self) -> Path:
         if self._root is None:
-            detail = "no root was given; start it as `lifebus stdio --root DIRECTORY`"
+            detail = "no root was given; start it as `lifebus dev stdio --root DIRECTORY`"
             raise InvalidRequest(detail, code="no_root")
         return self._root
 

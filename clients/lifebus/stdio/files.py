@@ -1,4 +1,4 @@
-"""The files beneath the root that `lifebus stdio` was started for; no broker is asked (docs/files.md)."""
+"""The files beneath the root that `lifebus dev stdio` was started for; no broker is asked (docs/files.md)."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -64,6 +64,6 @@ class RootFiles:
     @property
     def _workspace(self) -> Workspace:
         if self._files is None:
-            detail = "no root for files was given; start it as `lifebus stdio --root DIRECTORY`"
+            detail = "no root for files was given; start it as `lifebus dev stdio --root DIRECTORY`"
             raise InvalidRequest(detail, code="no_root")
         return self._files

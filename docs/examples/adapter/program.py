@@ -1,4 +1,4 @@
-"""An adapter program for an imagined harness, `tiny`: it passes `lifebus conform -- python program.py`."""
+"""An adapter program for an imagined harness, `tiny`: it passes `lifebus contract conform -- python program.py`."""
 
 import base64
 import json

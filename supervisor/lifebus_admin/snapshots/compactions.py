@@ -108,10 +108,10 @@ def delete_compactions(settings: Settings, which: Sequence[str] | None) -> int:
 def _kept(registry: CompactionRegistry, which: str) -> PresentedCompaction:
     found = registry.get(which)
     if found is None:
-        detail = f"there is no compaction `{which[:64]}`; `lifebus compactions ls` lists them"
+        detail = f"there is no compaction `{which[:64]}`; `lifebus ledger caches list` lists them"
         raise InvalidRequest(detail, code="no_compaction")
     if isinstance(found, RefusedFile):
-        detail = f"{found.name}: {found.why}; `lifebus compactions rebuild` builds it again"
+        detail = f"{found.name}: {found.why}; `lifebus ledger caches rebuild` builds it again"
         raise InvalidRequest(detail, code="compaction_refused")
     stale = which in registry.invalidate()
     session = _session(found)

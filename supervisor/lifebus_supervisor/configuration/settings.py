@@ -68,7 +68,7 @@ class TickSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """The supervisor's own ticks; an external supervisor may drive others (docs/contract.md 2.6)."""
 
     enabled: bool = True
-    """Whether the broker ticks by itself; without it, ticks come from `lifebus tick` and clients alone."""
+    """Whether the broker ticks by itself; without it, ticks come from `lifebus dev tick` and clients alone."""
     interval_ms: Annotated[int, Meta(ge=50, le=600_000)] = 2_000
     """The time between two ticks."""
     settle_ms: Annotated[int, Meta(ge=0, le=60_000)] = 1_000

@@ -86,7 +86,8 @@ class SnapshotList(Struct, frozen=True, kw_only=True):
         first, last = snapshot.event_log_range
         if first > self.floor:
             return None
-        return f"its lines from {first} to {min(last, self.floor)} were pruned; `lifebus save session` makes a new one"
+        gone = f"its lines from {first} to {min(last, self.floor)} were pruned"
+        return f"{gone}; `lifebus ledger save session` makes a new one"
 
     def _why_ahead(self, snapshot: SaveSnapshot) -> str | None:
         return None if snapshot.timestamp_event_id <= self.head else f"the log ends at {self.head}, before it"

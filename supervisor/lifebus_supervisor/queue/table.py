@@ -237,7 +237,7 @@ class JobTable:
     def _require(self, job_id: str) -> ActiveJob:
         job = self.indexes.jobs.get(job_id)
         if job is None or job.standing is None:
-            raise InvalidRequest(f"there is no job `{job_id[:64]}`; `lifebus jobs ls` lists them", code="no_job")
+            raise InvalidRequest(f"there is no job `{job_id[:64]}`; `lifebus jobs list` lists them", code="no_job")
         return job
 
     def _require_enabled(self) -> None:

@@ -294,7 +294,7 @@ class RunTable:
     def _require(self, run_id: str) -> ActiveRun:
         run = self._runs.get(run_id)
         if run is None:
-            raise InvalidRequest(f"there is no run `{run_id[:64]}`; `lifebus flow ls` lists them", code="no_run")
+            raise InvalidRequest(f"there is no run `{run_id[:64]}`; `lifebus flow list` lists them", code="no_run")
         return run
 
     def _require_open(self, run_id: str) -> ActiveRun:

@@ -171,7 +171,7 @@ def test_tampering_is_a_hard_failure_that_names_the_first_bad_position(
 
     tamper(log, index)
 
-    with pytest.raises(ColdBootError, match=r"ledger verify|lifebus snapshots ls") as failed:
+    with pytest.raises(ColdBootError, match=r"ledger verify|lifebus ledger snapshots list") as failed:
         booted(snapshot, log)
     pairs = zip_longest(original, log.kept)
     assert failed.value.position == next(number for number, (a, b) in enumerate(pairs, 1) if a != b)

@@ -32,16 +32,19 @@ def test_all_others_are_left_to_the_parser(words: list[str]) -> None:
 
 @pytest.mark.parametrize("kind", ["tee", "run"])
 def test_a_mistake_is_explained(alone: Shell, kind: str) -> None:
-    assert f"lifebus {kind} -- codex app-server" in alone.call(kind).err
-    unknown = alone.call(kind, "--adaptor", "codex", "--", "true")
+    assert f"lifebus app-server {kind} -- codex app-server" in alone.call("app-server", kind).err
+    unknown = alone.call("app-server", kind, "--adaptor", "codex", "--", "true")
     assert (unknown.code, unknown.err.splitlines()) == (
         2,
-        ["lifebus: not understood: --adaptor codex -- true", f"  `lifebus {kind} --help` shows what there is"],
+        [
+            "lifebus: not understood: --adaptor codex -- true",
+            f"  `lifebus app-server {kind} --help` shows what there is",
+        ],
     )
-    assert alone.call(kind, "--help").code == 0
+    assert alone.call("app-server", kind, "--help").code == 0
 
 
 def test_the_parser_comes_to_the_same(alone: Shell) -> None:
     with proxy_box("run", blind=True) as box:
         assert box.run(("echo", "--adapter"), b"", "--adapter=codex", "--grace=1s") == (0, b"--adapter\n", b"")
-    assert alone.call("run", "--grace", "soon", "--", "true").code == 2
+    assert alone.call("app-server", "run", "--grace", "soon", "--", "true").code == 2

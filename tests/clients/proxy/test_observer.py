@@ -1,4 +1,4 @@
-"""What passes through `lifebus tee` and `lifebus run` is on the bus, and the bus is never in the way of it."""
+"""What passes through `lifebus app-server tee` and `run` is on the bus, and the bus is never in the way of it."""
 
 import asyncio
 import json

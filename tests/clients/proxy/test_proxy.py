@@ -1,4 +1,4 @@
-"""What passes through `lifebus tee` and `lifebus run` passes unchanged, and they end as the program behind them."""
+"""What passes through `lifebus app-server tee` and `run` passes unchanged, and they end as the program behind them."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Checkpoints over the lines of `lifebus stdio`, with a broker and without one."""
+"""Checkpoints over the lines of `lifebus dev stdio`, with a broker and without one."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Named subscriptions of `lifebus stdio`: the broker remembers the place, what is not acknowledged comes again."""
+"""Named subscriptions of `lifebus dev stdio`: the broker remembers the place, what is not acknowledged comes again."""
 
 import asyncio
 import signal

@@ -1,4 +1,4 @@
-"""`lifebus stdio` beside a broker that is killed: what was answered is kept, nothing is delivered twice or left out."""
+"""`lifebus dev stdio` beside a broker that is killed: what was answered is kept, nothing comes twice or is left out."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Files beneath the root of `lifebus stdio`, without a broker: what an editor writes is there, and nothing outside."""
+"""Files beneath the root of `dev stdio`, without a broker: what an editor writes is there, and nothing outside."""
 
 from pathlib import Path
 from typing import Any
@@ -63,7 +63,7 @@ async def test_without_a_root_there_are_no_files(tmp_path: Path) -> None:
 
 
 def test_a_root_that_is_not_there_is_said_at_once(tmp_path: Path) -> None:
-    ran = Shell(tmp_path).call("stdio", "--root", str(tmp_path / "none"))
+    ran = Shell(tmp_path).call("dev", "stdio", "--root", str(tmp_path / "none"))
     assert ran.code == 65
     assert "none cannot be opened: No such file or directory" in ran.err
 
@@ -71,5 +71,5 @@ def test_a_root_that_is_not_there_is_said_at_once(tmp_path: Path) -> None:
 def test_in_a_step_of_a_flow_the_root_is_that_of_its_run(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("here")
     shell = Shell(tmp_path, LIFEBUS_FLOW_ROOT=str(tmp_path))
-    ran = shell.run("stdio", stdin=b'{"id":1,"verb":"read","body":{"path":"file"}}\n')
+    ran = shell.run("dev", "stdio", stdin=b'{"id":1,"verb":"read","body":{"path":"file"}}\n')
     assert (ran.code, ran.lines) == (0, [{"id": 1, "ok": {"content": "here"}}])

@@ -1,4 +1,4 @@
-"""`lifebus stdio` through its life: brokers come and go, readers stop, inputs end, whatever its streams are."""
+"""`lifebus dev stdio` through its life: brokers come and go, readers stop, inputs end, whatever its streams are."""
 
 import fcntl
 import json

@@ -1,4 +1,4 @@
-"""A peer of `lifebus stdio` as a callback client: dispatches out, responses in."""
+"""A peer of `lifebus dev stdio` as a callback client: dispatches out, responses in."""
 
 import asyncio
 import json

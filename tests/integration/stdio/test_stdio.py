@@ -1,4 +1,4 @@
-"""`lifebus stdio` against a real broker: what the request server answers, in JSON lines (docs/stdio.md)."""
+"""`lifebus dev stdio` against a real broker: what the request server answers, in JSON lines (docs/stdio.md)."""
 
 import json
 

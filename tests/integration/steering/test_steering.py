@@ -1,4 +1,4 @@
-"""A broker steers an app-server behind `lifebus tee`; its client goes on as before, and its own answers win."""
+"""A broker steers an app-server behind `app-server tee`; its client goes on as before, and its own answers win."""
 
 import asyncio
 from typing import Any

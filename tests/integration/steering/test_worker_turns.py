@@ -1,4 +1,4 @@
-"""Jobs that are turns of workers, at an app-server behind `lifebus tee`, whose client sees nothing of them."""
+"""Jobs that are turns of workers, at an app-server behind `app-server tee`, whose client sees nothing of them."""
 
 import asyncio
 import json

@@ -46,7 +46,7 @@ async def an_operator_prepares_by_hand(adapter_id: str) -> None:
     with short_directory() as directory:
         (directory / "config.toml").write_text(CONFIGURED.replace("codex", adapter_id))
         shell = Shell(directory, LIFEBUS_CONFIG=str(directory / "config.toml"))
-        assert shell.call("continuation", "put", "t-1", "--cwd", "/work", stdin=SECRET.encode()).code == 0
+        assert shell.call("renewal", "continuation", "put", "t-1", "--cwd", "/work", stdin=SECRET.encode()).code == 0
         async with renewing(directory) as on:
             await on.start("s2", "/work")
             assert [(one["step"], one["token"]) for one in on.client.asked] == [("consume", SECRET)]

@@ -1,4 +1,4 @@
-"""A place to run the real `lifebus tee` and `lifebus run` in, with programs behind them that do as a test says."""
+"""A place to run the real `lifebus app-server tee` and `run` in, with programs behind them that do as a test says."""
 
 import mmap
 import os
@@ -69,7 +69,7 @@ class ProxyBox:
     def words(self, command: tuple[str, ...], *options: str) -> list[str]:
         """The command line of a proxy in front of a command."""
         program = ("-c", _BLIND) if self.blind else ("-m", "lifebus")
-        return [sys.executable, *program, self.kind, *options, "--", *command]
+        return [sys.executable, *program, "app-server", self.kind, *options, "--", *command]
 
     @contextmanager
     def started(self, command: tuple[str, ...], *options: str, **popen: Any) -> "Iterator[subprocess.Popen[bytes]]":

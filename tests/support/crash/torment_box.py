@@ -109,7 +109,7 @@ class TormentBox:
 
     def answer(self) -> None:
         """Answer what is asked, as somebody does who looks into the inbox."""
-        ran = self.shell.call("inbox", "ls", "--json", *_SOON)
+        ran = self.shell.call("inbox", "list", "--json", *_SOON)
         for info in ran.json if ran.code == 0 else ():
             name = info["question"]["question_id"]
             assert name in ASKED, self.story()
@@ -215,7 +215,7 @@ class TormentBox:
         eventually(lambda: marked(self.mark) == [])
 
     def _check_questions(self) -> None:
-        listed = self.shell.call("inbox", "ls", "--all", "--json").json
+        listed = self.shell.call("inbox", "list", "--all", "--json").json
         assert sorted(one["question"]["question_id"] for one in listed) == sorted(ASKED)
         told: dict[str, set[str]] = {}
         for post in self._receiver.posts:

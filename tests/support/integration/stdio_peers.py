@@ -1,4 +1,4 @@
-"""`lifebus stdio` as an editor starts it, a real process; and much sooner there, on pipes within the test."""
+"""`lifebus dev stdio` as an editor starts it, a real process; and much sooner there, on pipes within the test."""
 
 import asyncio
 import itertools
@@ -29,7 +29,7 @@ Message = dict[str, Any]
 
 
 def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "lifebus", "stdio", *arguments]
+    return [sys.executable, "-m", "lifebus", "dev", "stdio", *arguments]
 
 
 def environment(runtime_dir: Path) -> dict[str, str]:
@@ -151,8 +151,8 @@ async def start_stdio(
     stdout: int = subprocess.PIPE,
     stderr: int = subprocess.PIPE,
 ) -> ForkedProcess:
-    """Start `lifebus stdio` in a process whose imports are done; the caller closes it."""
-    words = ["stdio", *arguments]
+    """Start `lifebus dev stdio` in a process whose imports are done; the caller closes it."""
+    words = ["dev", "stdio", *arguments]
     return await attach(fork(words, environment(runtime_dir), stdin=stdin, stdout=stdout, stderr=stderr))
 
 

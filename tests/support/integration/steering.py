@@ -1,4 +1,4 @@
-"""An app-server behind `lifebus tee`, its client, and a broker that steers it."""
+"""An app-server behind `lifebus app-server tee`, its client, and a broker that steers it."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ SERVER = SUPPORT / "clients/steered_app_server.py"
 
 @dataclass
 class Client:
-    """A client behind `lifebus tee`: what it got, line by line."""
+    """A client behind `lifebus app-server tee`: what it got, line by line."""
 
     process: "asyncio.subprocess.Process"
     got: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])

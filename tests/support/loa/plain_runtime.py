@@ -1,7 +1,7 @@
 """A runtime of the Loa contract that has nothing to do with lifebus: standard library only, its state in one file.
 
-With the name of a check of `lifebus conform runtime` as its argument it does what that check is about wrongly, and
-everything else right.
+With the name of a check of `lifebus contract conform runtime` as its argument it does what that check is about
+wrongly, and everything else right.
 """
 
 import asyncio

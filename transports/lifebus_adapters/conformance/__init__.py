@@ -1,6 +1,6 @@
 """The adapter conformance suite: what every adapter has to fulfil, built in or a third party's, as pure checks.
 
-An adapter and its example calls go in, findings come out; pytest and `lifebus conform` run the same checks.
+An adapter and its example calls go in, findings come out; pytest and `lifebus contract conform` run the same checks.
 """
 
 from lifebus_adapters.conformance.examples import Example, load_examples

@@ -1,7 +1,7 @@
 """What passes between an observer of an app-server, the broker, and those who follow its signals.
 
-An observer (`lifebus tee`, `lifebus run`) reads an app-server's traffic and sends what it saw with `observe`; followers
-read the signals on the topics ``s/<adapter>/<thread>/`` and fetch what they missed with `signals`.
+An observer (`lifebus app-server tee`, `run`) reads an app-server's traffic and sends what it saw with `observe`;
+followers read the signals on the topics ``s/<adapter>/<thread>/`` and fetch what they missed with `signals`.
 """
 
 from typing import Annotated, Final, Literal

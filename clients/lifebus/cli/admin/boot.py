@@ -1,4 +1,4 @@
-"""`lifebus boot`: rebuild the state from a snapshot and the log, prove it, and show what was open (docs/ledger.md)."""
+"""`lifebus ledger boot`: the state rebuilt from a snapshot and the log, proved, and what was open (docs/ledger.md)."""
 
 import re
 from collections.abc import Iterator

@@ -43,7 +43,7 @@ async def frame_ended(event: Event[Receipt], tools: Tools) -> None:
 
 
 @app.default
-@app.command(name="ls")
+@app.command(name="list")
 def list_extensions(*, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
     """List the loaded extensions, and those that were left out at the start.
 

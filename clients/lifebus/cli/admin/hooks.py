@@ -44,7 +44,7 @@ def plan(*harnesses: str, options: InstallOptions = DEFAULT_INSTALL, run: RunOpt
     """Show what `install` would change; nothing is written.
 
     Args:
-        harnesses: The ids of the harnesses, such as claude; `lifebus manifest` lists them.
+        harnesses: The ids of the harnesses, such as claude; `lifebus contract manifest` lists them.
         options: What to install, and where.
         run: Whether to ask, and what to show.
     """
@@ -58,7 +58,7 @@ def install(*harnesses: str, options: InstallOptions = DEFAULT_INSTALL, run: Run
     Exit code 1 if a harness is too old for one of the hooks, or the answer was no.
 
     Args:
-        harnesses: The ids of the harnesses, such as claude; `lifebus manifest` lists them.
+        harnesses: The ids of the harnesses, such as claude; `lifebus contract manifest` lists them.
         options: What to install, and where.
         run: Whether to ask, and what to show.
     """

@@ -21,12 +21,21 @@ if TYPE_CHECKING:
     from lifebus_supervisor.configuration.settings import Settings
 
 app = App(name="ledger")
+_SNAPSHOTS: Final = "lifebus.cli.admin.snapshots"
+app.command(f"{_SNAPSHOTS}:save", name="save", help="Take a snapshot of the state, as digests and pointers.")
+app.command(
+    "lifebus.cli.admin.boot:boot", name="boot", help="Rebuild the state from a snapshot and the log, and prove it."
+)
+app.command(f"{_SNAPSHOTS}:app", name="snapshots", help="List, show and verify what was saved.")
+app.command(
+    "lifebus.cli.admin.caches:app", name="caches", help="Views derived from the log: list, verify, rebuild, remove."
+)
 _Json = Annotated[bool, Parameter(name="--json")]
 
 
 @app.default
 @app.command
-def info(file: Path | None = None, /, *, json: _Json = False) -> ExitCode:
+def show(file: Path | None = None, /, *, json: _Json = False) -> ExitCode:
     """Show what the ledger file is and holds; beside a broker or without one.
 
     Args:

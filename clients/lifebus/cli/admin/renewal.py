@@ -1,4 +1,4 @@
-"""`lifebus renewal` and `lifebus continuation`: renewal profiles, and the tokens that wait for a session start."""
+"""`lifebus renewal` and its `continuation`: renewal profiles, and the tokens that wait for a session start."""
 
 import sys
 import time
@@ -69,7 +69,8 @@ def status(*, json: bool = False) -> ExitCode:
     return ExitCode.OK
 
 
-continuation_app = App(name="continuation")
+continuation_app = App(name="continuation", help="Store, show, take and drop continuation tokens.")
+app.command(continuation_app)
 
 
 @continuation_app.command(name="put")
@@ -97,7 +98,7 @@ def keep(
 
 
 @continuation_app.command
-def get(thread: str, /, *, profile: str | None = None, consume: bool = False) -> ExitCode:
+def show(thread: str, /, *, profile: str | None = None, consume: bool = False) -> ExitCode:
     """Write a thread's token to stdout; exit code 1 if none waits.
 
     Args:
@@ -117,7 +118,7 @@ def get(thread: str, /, *, profile: str | None = None, consume: bool = False) ->
 
 
 @continuation_app.command
-def drop(thread: str, /, *, profile: str | None = None) -> ExitCode:
+def remove(thread: str, /, *, profile: str | None = None) -> ExitCode:
     """Drop the record of a thread, in whatever state it is; exit code 1 if there is none.
 
     Args:

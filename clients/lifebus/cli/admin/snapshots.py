@@ -1,4 +1,4 @@
-"""`lifebus save` and `lifebus snapshots`: snapshots are taken, listed and checked against the log (docs/ledger.md)."""
+"""`lifebus ledger save` and `snapshots`: snapshots are taken, listed and checked against the log (docs/ledger.md)."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,7 +21,7 @@ _Json = Annotated[bool, Parameter(name="--json")]
 
 
 @app.default
-@app.command(name="ls")
+@app.command(name="list")
 def list_all(*, json: _Json = False) -> ExitCode:
     """List the snapshots, the newest first, and say which the log can still prove.
 
@@ -36,7 +36,7 @@ def list_all(*, json: _Json = False) -> ExitCode:
     elif listing.snapshots:
         _put_listing(listing)
     else:
-        say("nothing was saved yet; `lifebus save session` saves now")
+        say("nothing was saved yet; `lifebus ledger save session` saves now")
     if not json:
         for file in listing.refused:
             say(f"{file.name}: refused: {file.why}", color="red")
@@ -76,7 +76,7 @@ def verify(which: str | None = None, /, *, json: _Json = False) -> ExitCode:
         for verdict in verdicts:
             _put_verdict(verdict)
         if not verdicts:
-            say("nothing was saved yet; `lifebus save session` saves now")
+            say("nothing was saved yet; `lifebus ledger save session` saves now")
     # An old snapshot whose lines were pruned is no fault of the ledger, unless it was asked for by name.
     bad = {"wrong", "unprovable"} if which is not None else {"wrong"}
     return ExitCode.NEGATIVE if any(verdict.verdict in bad for verdict in verdicts) else ExitCode.OK
@@ -113,7 +113,7 @@ def save(which: str, /, *, to: Path | None = None, connection: ConnectionOptions
     if to is not None:
         # Only a campaign holds the log that a boot on another machine needs.
         if save_type != "CAMPAIGN":
-            raise UsageError(f"--to: only a campaign is written into a file: lifebus save campaign --to {to}")
+            raise UsageError(f"--to: only a campaign is written into a file: lifebus ledger save campaign --to {to}")
         return _archive(to, json=connection.json)
     answer = _save(save_type, connection)
     if connection.json:
@@ -134,7 +134,7 @@ def _archive(to: Path, *, json: bool) -> ExitCode:
         put_json(found)
     else:
         put(f"{snapshot.snapshot_id}  campaign, position {found['position']}: written to {clean(to)}")
-        say(f"`lifebus boot {to}` boots it anywhere", color="dim")
+        say(f"`lifebus ledger boot {to}` boots it anywhere", color="dim")
     return ExitCode.OK
 
 

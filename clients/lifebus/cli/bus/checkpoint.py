@@ -87,7 +87,7 @@ def save(
 
 
 @app.command
-def get(
+def show(
     which: str,
     /,
     *,
@@ -117,7 +117,7 @@ def get(
     return ExitCode.NEGATIVE if found is None or differences else ExitCode.OK
 
 
-@app.command(name="ls")
+@app.command(name="list")
 def list_checkpoints(
     name: str | None = None, /, *, last: int | None = None, project: ProjectOptions = _HERE, json: bool = False
 ) -> ExitCode:

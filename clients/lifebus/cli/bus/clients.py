@@ -88,7 +88,7 @@ def reset_cursor(
 
 
 @app.command
-def evict(name: _Name, /, *, yes: bool = False, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
+def remove(name: _Name, /, *, yes: bool = False, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
     """Forget a named consumer: its position, what it holds, its dead letters.
 
     Args:

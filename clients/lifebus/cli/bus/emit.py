@@ -130,7 +130,7 @@ def _made(event: str, client: str, details: EventOptions, delivery: PayloadOptio
 
     name = parse_choice("EVENT", event, [one.value for one in LifecycleEvent])
     if details.adapter is None:
-        raise UsageError("--adapter: whose event is it? `lifebus manifest list` shows the adapters")
+        raise UsageError("--adapter: whose event is it? `lifebus contract manifest list` shows the adapters")
     # Without the key in `more`, `make_request` makes a fresh one.
     more: dict[str, Any] = {"idempotency_key": details.key} if details.key is not None else {}
     if details.frame is not None:

@@ -24,7 +24,7 @@ _Id = Annotated[str, Parameter(help="The id of the question, or the beginning of
 
 
 @app.default
-@app.command(name="ls")
+@app.command(name="list")
 def list_questions(*, all: bool = False, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:  # noqa: A002  the flag's name
     """List the questions that wait for an answer.
 

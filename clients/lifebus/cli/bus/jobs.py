@@ -31,7 +31,7 @@ _COLORS: "Mapping[str, str]" = {
 
 
 @app.default
-@app.command(name="ls")
+@app.command(name="list")
 def list_jobs(
     *, project: str | None = None, state: JobState | None = None, connection: ConnectionOptions = DEFAULT_CONNECTION
 ) -> ExitCode:

@@ -1,4 +1,4 @@
-"""`lifebus tee`, `lifebus run` and `lifebus stdio`: commands whose streams belong to an app-server or an editor."""
+"""`lifebus app-server tee`, `run` and `lifebus dev stdio`: their streams belong to an app-server or an editor."""
 
 from contextlib import closing
 from pathlib import Path
@@ -15,7 +15,7 @@ _Command = Annotated[str, Parameter(allow_leading_hyphen=False)]
 
 
 def tee(*command: _Command, adapter: str = "codex", origin: str = "", runtime_dir: str = "") -> int:
-    """Copy the streams between a client and its app-server: lifebus tee -- codex app-server.
+    """Copy the streams between a client and its app-server: lifebus app-server tee -- codex app-server.
 
     Every byte passes unchanged, and the bus gets the signals. Ends as the command ends.
 
@@ -29,9 +29,10 @@ def tee(*command: _Command, adapter: str = "codex", origin: str = "", runtime_di
 
 
 def run(*command: _Command, adapter: str = "codex", origin: str = "", runtime_dir: str = "", grace: str = "10s") -> int:
-    """Run an app-server in a process group of its own: lifebus run -- codex app-server.
+    """Run an app-server in a process group of its own: lifebus app-server run -- codex app-server.
 
-    As `lifebus tee`, and in the end nothing of it is left: it is terminated, and then killed, where it does not end.
+    As `lifebus app-server tee`, and in the end nothing of it is left: it is terminated, and then killed, where it
+    does not end.
 
     Args:
         command: The app-server and its arguments, behind --.
@@ -54,7 +55,7 @@ def _run_proxy(command: tuple[str, ...], options: ProxyOptions, adapter: str, or
     """
     if not command:
         name = "run" if options.owned else "tee"
-        raise UsageError(f"what is to be run? write it behind --, e.g. `lifebus {name} -- codex app-server`")
+        raise UsageError(f"what is to be run? write it behind --, e.g. `lifebus app-server {name} -- codex app-server`")
     options.adapter, options.origin, options.runtime_dir = parse_adapter(adapter), origin, runtime_dir
     return run_proxy(list(command), options)
 

@@ -1,4 +1,4 @@
-"""`lifebus serve` and `lifebus invoke`: a command as a callback client, with a broker or for one dispatch."""
+"""`lifebus serve` and `lifebus dev invoke`: a command as a callback client, with a broker or for one dispatch."""
 
 import signal
 import sys
@@ -153,7 +153,7 @@ def serve(
         connection: Where the broker is.
     """
     if not options.event:
-        raise UsageError("--event: which events is the command to be asked about? `lifebus events` lists them")
+        raise UsageError("--event: which events is the command to be asked about? `lifebus contract events` lists them")
     if not 1 <= options.workers <= _MOST_WORKERS:
         raise UsageError(f"--workers: between 1 and {_MOST_WORKERS}")
     if LifecycleEvent.RECEIPT_EMITTED in options.event:
@@ -192,7 +192,7 @@ _BY_SIGNAL: Final = 128
 
 
 def invoke(*command: Command, run: CommandOptions = DEFAULT_COMMAND) -> int:
-    """Ask a command about one dispatch envelope from stdin, and print its receipt: `lifebus invoke -- ./client`.
+    """Ask a command about one dispatch envelope from stdin, and print its receipt: `lifebus dev invoke -- ./client`.
 
     No broker is needed and nothing is kept: the receipt has no sequence, and no key is known again. With payloads in
     the envelope there are two receipts, that of their placement first. Exit code 1 if a receipt says `failed`; 65 if

@@ -1,4 +1,4 @@
-"""`lifebus conform --live`: a harness as it is installed here, run through every scenario, and judged."""
+"""`lifebus contract conform --live`: a harness as it is installed here, run through every scenario, and judged."""
 
 import os
 import shutil

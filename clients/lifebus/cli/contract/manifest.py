@@ -1,4 +1,4 @@
-"""`lifebus manifest` and `lifebus conform`: what each adapter claims, and whether an adapter keeps to the contract."""
+"""`lifebus contract manifest` and `conform`: what each adapter claims, and whether an adapter keeps to the contract."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`lifebus negotiate`."""
+"""`lifebus contract negotiate`."""
 
 from dataclasses import dataclass
 from pathlib import Path

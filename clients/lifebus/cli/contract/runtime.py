@@ -1,4 +1,4 @@
-"""`lifebus conform runtime`: any runtime of Loa workflows against the checklist of the Loa runtime contract."""
+"""`lifebus contract conform runtime`: any runtime of Loa workflows against the checklist of their contract."""
 
 import shutil
 from typing import TYPE_CHECKING, Annotated, Final

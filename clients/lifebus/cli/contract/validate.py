@@ -1,4 +1,4 @@
-"""`lifebus validate`, `lifebus schema` and `lifebus events`: documents, their schemas, and the lifecycle events."""
+"""`lifebus contract validate`, `schema` and `events`: documents, their schemas, and the lifecycle events."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, Final
@@ -25,7 +25,7 @@ def validate(kind: str, file: DocumentPath = None, /, *, jsonl: bool = False, js
     """Check a document against the contract; exit code 1 if it breaks it.
 
     Args:
-        kind: request, response, payload, receipt, manifest, dispatch, pressure; `lifebus schema` lists all.
+        kind: request, response, payload, receipt, manifest, dispatch, pressure; `lifebus contract schema` lists all.
         file: The file; without one, or with `-`, stdin.
         jsonl: One document a line; one verdict a line.
         json: Verdicts in JSON, one a line.

@@ -34,7 +34,7 @@ Run = Annotated[str | None, Parameter(name="RUN")]
 """The run that is meant."""
 
 
-@app.command(name="ls")
+@app.command(name="list")
 def list_runs(*, status: str | None = None, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
     """List the runs, the newest first.
 

@@ -1,4 +1,4 @@
-"""`lifebus signals`: what app-servers say, as it comes or as far as it is kept."""
+"""`lifebus app-server signals`: what app-servers say, as it comes or as far as it is kept."""
 
 import shutil
 import sys

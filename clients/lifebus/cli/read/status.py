@@ -1,4 +1,4 @@
-"""`lifebus status` and `lifebus tick`: how the broker, its sessions and the harnesses are."""
+"""`lifebus status` and `lifebus dev tick`: how the broker, its sessions and the harnesses are."""
 
 from typing import TYPE_CHECKING, Annotated, Final
 

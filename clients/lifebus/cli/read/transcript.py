@@ -24,7 +24,7 @@ _Session = Annotated[str, Parameter(help="The session: its short name, e.g. api#
 _COLORS: Final = {"user": "cyan", "assistant": "green", "system": "yellow"}
 
 
-@app.command(name="ls")
+@app.command(name="list")
 def list_transcripts(
     *,
     all: bool = False,  # noqa: A002  the flag's name

@@ -341,7 +341,7 @@ class Inbox:
         entry = self._entries.get(question_id)
         if entry is None or entry.state is None:
             raise InvalidRequest(
-                f"there is no question `{question_id[:64]}`; `lifebus inbox ls` lists them", code="no_question"
+                f"there is no question `{question_id[:64]}`; `lifebus inbox list` lists them", code="no_question"
             )
         return entry, entry.state
 

@@ -1,4 +1,4 @@
-"""`lifebus compactions`: views derived from the log, which anybody may delete (docs/ledger.md, "Compactions")."""
+"""`lifebus ledger caches`: views derived from the log, which anybody may delete (docs/ledger.md, "Compactions")."""
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -10,12 +10,12 @@ from lifebus.cli.connection import present_settings
 from lifebus.cli.exit_codes import ExitCode, UsageError
 from lifebus.cli.terminal import clean, paint, put, put_bytes, put_json, put_table, say, size_text
 
-app = App(name="compactions")
+app = App(name="caches")
 _Json = Annotated[bool, Parameter(name="--json")]
 
 
 @app.default
-@app.command(name="ls")
+@app.command(name="list")
 def list_all(*, json: _Json = False) -> ExitCode:
     """List the compactions, and say which are stale; exit code 1 if a file is none.
 
@@ -42,7 +42,7 @@ def list_all(*, json: _Json = False) -> ExitCode:
             ],
         )
     elif not refused:
-        say("there are none; `lifebus compactions rebuild` builds them")
+        say("there are none; `lifebus ledger caches rebuild` builds them")
     if not json:
         for file in refused:
             say(f"{clean(file.name)}: refused: {clean(file.why)}", color="red")
@@ -114,7 +114,7 @@ def rebuild(*, everything: Annotated[bool, Parameter(name="--all")] = False, jso
 
 
 @app.command
-def delete(*which: str, everything: Annotated[bool, Parameter(name="--all")] = False, json: _Json = False) -> ExitCode:
+def remove(*which: str, everything: Annotated[bool, Parameter(name="--all")] = False, json: _Json = False) -> ExitCode:
     """Delete compactions; that changes nothing but how long things take.
 
     Args:

@@ -1,0 +1,124 @@
+"""Help pages: names in one column, what they are in the next, within the width of the terminal."""
+
+import textwrap
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from cyclopts.help import HelpEntry, HelpPanel
+    from rich.console import Console, ConsoleOptions
+
+_INDENT: Final = "  "
+_WIDEST_NAME: Final = 22
+"""What is longer has its text on the next line."""
+_FIXED: Final = "\N{NO-BREAK SPACE}"
+_WIDEST_LINE: Final = 100
+"""Longer lines are hard to read, on however wide a terminal."""
+
+
+class HelpPages:
+    """Writes the help of a command, as plain text with bold heads where they can be shown."""
+
+    def __call__(self, console: "Console", options: "ConsoleOptions", panel: "HelpPanel") -> None:  # noqa: ARG002
+        """Write the commands or the flags of a panel."""
+        rows = [(_names_of(entry), _text_of(entry)) for entry in panel.entries]
+        if not rows:
+            return
+        if panel.title:
+            _print(console, f"{panel.title}:", style="bold")
+        column = max(len(name) for name, _ in rows if len(name) <= _WIDEST_NAME or name == rows[0][0])
+        for name, text in rows:
+            for line in _lines(name, text, min(column, _WIDEST_NAME), _width(console)):
+                _print(console, line)
+        _print(console, "")
+
+    def render_usage(self, console: "Console", options: "ConsoleOptions", usage: Any) -> None:  # noqa: ARG002
+        """Write how the command is called."""
+        if words := _plain(usage):
+            _print(console, words if words.startswith("Usage:") else f"Usage: {words}", style="bold")
+
+    def render_description(self, console: "Console", options: "ConsoleOptions", description: Any) -> None:  # noqa: ARG002
+        """Write what the command does."""
+        for paragraph in _plain(description).split("\n\n"):
+            for line in paragraph.splitlines():
+                for piece in textwrap.wrap(line, _width(console), break_on_hyphens=False) or [""]:
+                    _print(console, piece)
+            _print(console, "")
+
+
+class FirstScreen(HelpPages):
+    """Writes the commands of the first screen: a line for each, and no head."""
+
+    def __call__(self, console: "Console", options: "ConsoleOptions", panel: "HelpPanel") -> None:  # noqa: ARG002
+        """Write a line for each command."""
+        column = max((len(_names_of(entry)) for entry in panel.entries), default=0)
+        for entry in panel.entries:
+            for line in _lines(_names_of(entry), _text_of(entry), column, _width(console)):
+                _print(console, line)
+        _print(console, "")
+
+
+class Further(HelpPages):
+    """Writes all other commands as one list: their names, and what is in those that are groups."""
+
+    def __init__(self, members: dict[str, tuple[str, ...]]) -> None:
+        self._members = members
+
+    def __call__(self, console: "Console", options: "ConsoleOptions", panel: "HelpPanel") -> None:  # noqa: ARG002
+        """Write the names, as many on a line as there is room for."""
+        _print(console, f"{panel.title}:")
+        # A group and its members stay on one line.
+        words = ", ".join(self._listed(_names_of(entry)).replace(" ", _FIXED) for entry in panel.entries)
+        for line in textwrap.wrap(words, _width(console) - 2, break_on_hyphens=False, break_long_words=False):
+            _print(console, f"{_INDENT}{line.replace(_FIXED, ' ')}")
+
+    def _listed(self, name: str) -> str:
+        members = self._members.get(name, ())
+        return f"{name} ({', '.join(members)})" if members else name
+
+
+def _names_of(entry: "HelpEntry") -> str:
+    if entry.display_labels_with_metavar:
+        return ", ".join(entry.display_labels_with_metavar)
+    return ", ".join((*entry.positive_names, *entry.positive_shorts))
+
+
+def _text_of(entry: "HelpEntry") -> str:
+    parts = [_plain(entry.description)]
+    if entry.choices:
+        parts.append(f"[choices: {', '.join(entry.choices)}]")
+    if entry.env_var:
+        parts.append(f"[env var: {', '.join(entry.env_var)}]")
+    if entry.required:
+        parts.append("[required]")
+    return " ".join(" ".join(parts).split())
+
+
+def _lines(name: str, text: str, column: int, width: int) -> Iterable[str]:
+    """Yield the lines of an entry; where the name is too long its text begins on the next one."""
+    after = len(_INDENT) + column + 2
+    pieces = textwrap.wrap(text, max(20, width - after), break_on_hyphens=False)
+    if len(name) > column or not pieces:
+        yield f"{_INDENT}{name}"
+    else:
+        yield f"{_INDENT}{name.ljust(column)}  {pieces.pop(0)}"
+    for piece in pieces:
+        yield " " * after + piece
+
+
+def _width(console: "Console") -> int:
+    return min(console.width, _WIDEST_LINE)
+
+
+def _plain(text: Any) -> str:
+    """Return the text of what the parser made of a docstring or a usage line."""
+    if text is None:
+        return ""
+    if hasattr(text, "plain"):
+        return str(text.plain).strip()
+    inner = getattr(text, "primary_renderable", None)
+    return _plain(inner) if inner is not None else str(text).strip()
+
+
+def _print(console: "Console", line: str, *, style: str | None = None) -> None:
+    console.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
