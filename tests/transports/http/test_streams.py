@@ -111,7 +111,10 @@ async def test_what_goes_while_a_stream_is_open_and_before_it_was_sent_is_a_gap(
 
     monkeypatch.setattr(pages.Pages, "read", held)
     async with running_gateway() as (daemon, address), connected(daemon) as bus:
-        async with address.socket("?topic=signals/codex/t1&topic=receipts") as socket, address.events() as events:
+        async with (
+            address.socket("?topic=signals/codex/t1&topic=receipts") as socket,
+            address.events("?topic=receipts") as events,
+        ):
             for first in (await next_frame(socket), await anext(events)):
                 assert (first["type"], first["payload"]["resume"]) == ("ready", "none")
             await emit(bus, "s1", 5)
@@ -185,6 +188,19 @@ async def test_several_topics_come_over_one_connection_and_each_continues() -> N
             frame = await next_frame(socket)
             assert (frame["type"], frame["payload"]["sequence"]) == (EVENT, 2)
             assert frame["payload"]["signal"]["eventType"] == EVENT
+
+
+async def test_a_topic_with_much_to_send_does_not_hold_up_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "ROWS", 4)
+    async with running_gateway() as (daemon, address), connected(daemon) as bus:
+        await emit(bus, "s1", 13)
+        await daemon.signals.record("o", 1, "codex", [signal()] * 5)
+        async with address.socket(f"?topic=receipts&topic=signals/codex/{signal().thread}&from=oldest") as socket:
+            await next_frame(socket)
+            frames = await take(socket, 18)
+    kinds = "".join("r" if frame["type"] == "receipt" else "s" for frame in frames)
+    assert kinds == "rrrr" + "ssss" + "rrrr" + "s" + "rrrrr"
+    assert positions(frames) == list(range(1, 14))
 
 
 async def test_a_session_is_followed_with_its_transcript_and_its_jobs() -> None:

@@ -62,7 +62,8 @@ class _EventResponse(Response):
                 tasks.start_soon(_until_gone, receive, tasks.cancel_scope)
                 tasks.start_soon(_until_closing, self._following.closing, tasks.cancel_scope)
                 await send({"type": "http.response.start", "status": 200, "headers": [_TYPE]})
-                await self._send_all(send)
+                with self._stream.following():
+                    await self._send_all(send)
                 tasks.cancel_scope.cancel()
         finally:
             self._following.counters.streams -= 1

@@ -81,7 +81,7 @@ async def serving(
     port: int = sockets[0].getsockname()[1]
     order = SignalOrder()
     pages = Pages(backend.calls, tasks, order, backend.order.epoch)
-    wakes = Wakes(pages.forget)
+    wakes = Wakes(pages.forget, asyncio.get_running_loop())
     await _keep_order(backend, OrderLog(order, backend.order, wakes.order_changed), tasks)
     backend.recorded.receipts(wakes.receipts_recorded)
     backend.recorded.signals(wakes.signals_recorded)

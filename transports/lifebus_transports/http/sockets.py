@@ -92,7 +92,7 @@ class _Connection:
         tasks.start_soon(self._send_stream, stream, first, self._scope)
 
     async def _send_stream(self, stream: TopicStream, first: ControlFrame, scope: anyio.CancelScope) -> None:
-        with scope:
+        with scope, stream.following():
             await self._send(control_message(first))
             while True:
                 try:

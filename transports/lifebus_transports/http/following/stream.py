@@ -1,7 +1,7 @@
 """One stream: the records of some topics after a place, as frames, for as long as somebody reads them."""
 
-import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Final, Literal
 
 import anyio
@@ -22,7 +22,7 @@ from lifebus_transports.http.following.frames import (
 )
 from lifebus_transports.http.following.pages import Pages, PreparedPage
 from lifebus_transports.http.following.topics import Topic
-from lifebus_transports.http.following.wakes import Wakes
+from lifebus_transports.http.following.wakes import Waiter, Wakes
 
 Begin = Literal["now", "oldest"]
 """Where a stream begins whose client was nowhere: behind what is there, or with the oldest record that is kept."""
@@ -40,7 +40,7 @@ class Records(Struct, frozen=True):
 
 
 class TopicStream:
-    """Follows topics.  `open` first, which returns the first frame; then `read` again and again."""
+    """Follows topics.  `open` first, which returns the first frame; then, `following`, `read` again and again."""
 
     def __init__(self, topics: Sequence[Topic], pages: Pages, wakes: Wakes, *, thread_id: str | None = None) -> None:
         self.topics = tuple(topics)
@@ -52,8 +52,9 @@ class TopicStream:
         self._fresh = [False] * len(self.topics)  # whether the client once had everything there was
         self._prefix = ""
         self._sent = ""
-        self._changed = asyncio.Event()
-        self._changed.set()
+        self._unread = set[int]()  # topics that may have something
+        self._turn = 0
+        self._waiter = Waiter()
 
     @property
     def last_id(self) -> str:
@@ -95,26 +96,36 @@ class TopicStream:
         )
         return self._control(ReadyFrame, payload=ready)
 
+    def following(self) -> AbstractContextManager[None]:
+        """Be woken by what is recorded, within the block; what is read stands in one."""
+        # All topics are read once: what came before this is nothing that it is woken for.
+        self._unread = set(range(len(self.topics)))
+        return self._wakes.waiting(self.topics, self._waiter)
+
     async def read(self) -> Records | ControlFrame | None:
         """Return what comes next; None where nothing came for a while, so that the client is shown that we live.
 
         Raises:
             LifebusError: the broker refused.
         """
-        with self._wakes.waiting(self.topics, self._changed):
-            while True:
-                self._changed.clear()  # before the read: what is recorded during it sets it again
-                for index, topic in enumerate(self.topics):
-                    found = self._take(index, await self._pages.read(topic, self._numbers[index]))
-                    if found is not None:
-                        # Other topics may have something: nothing is waited for until all were found empty.
-                        self._changed.set()
-                        return found
-                if not self._changed.is_set():
-                    with anyio.move_on_after(KEEP_ALIVE_S):
-                        await self._changed.wait()
-                    if not self._changed.is_set():
-                        return self._idle()
+        while True:
+            # Taken before the read: what is recorded during it is taken the next time.
+            changed = self._waiter.take()
+            self._unread |= {index for index, topic in enumerate(self.topics) if topic.wakes in changed}
+            for index in self._in_turn():
+                found = self._take(index, await self._pages.read(self.topics[index], self._numbers[index]))
+                if found is not None:
+                    self._turn = index + 1
+                    return found
+            if not self._unread and not self._waiter.event.is_set():
+                with anyio.move_on_after(KEEP_ALIVE_S):
+                    await self._waiter.event.wait()
+                if not self._waiter.event.is_set():
+                    return self._idle()
+
+    def _in_turn(self) -> list[int]:
+        """Return the topics to be read, so that one with much to send does not hold up the others."""
+        return sorted(self._unread, key=lambda index: (index < self._turn, index))
 
     def _take(self, index: int, page: PreparedPage) -> Records | ControlFrame | None:
         """Move one topic on by a page; return what a client is to know of it, None where there is nothing."""
@@ -138,13 +149,16 @@ class TopicStream:
             events.append((self._prefix + numbers_of(numbers), item.tail))
         self._sent = events[-1][0]
         numbers[index] = max(numbers[index], page.next)
+        if page.complete and not self._late[index]:
+            self._fresh[index] = True
+            self._unread.discard(index)
         return Records(tuple(events))
 
     def _at_end(self, index: int, page: PreparedPage) -> ControlFrame | None:
         if not page.complete:
             # Nothing of this page is wanted, and more pages follow.
-            self._changed.set()
             return None
+        self._unread.discard(index)
         was_late, self._late[index], self._fresh[index] = self._late[index], False, True
         if not was_late:
             return None
