@@ -85,7 +85,7 @@ async def _report(connection: Connection, thread: str, signals: int, size: int, 
 async def _follow(runtime_dir: str, signals: int) -> None:
     gaps = 0
     async with lifebus.connect("bench", runtime_dir=runtime_dir, timeout=_TIMEOUT_S) as bus:
-        following = bus.signals(since="start")
+        following = bus.signals(since="start", gaps="yield")
         print("ready", flush=True)
         started = time.perf_counter()
         async for item in following:

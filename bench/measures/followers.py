@@ -22,7 +22,7 @@ def following(runtime_dir: Path, how_many: int, receipts: int) -> "AbstractConte
 async def _follow(bus: lifebus.Bus, start: lifebus.Position, receipts: int) -> int:
     """Count receipts until all have come; return how many gaps were among them."""
     gaps = 0
-    subscription = bus.receipts(since=start)
+    subscription = bus.receipts(since=start, gaps="yield")
     async for item in subscription:
         if isinstance(item, lifebus.Gap):
             gaps += 1

@@ -101,6 +101,7 @@ _BROKER: Final[_Codes] = {
     "unrecordable": ErrorCode(_INVALID, "the receipt or record cannot be stored as it is"),
     "frame_ended": ErrorCode(_CONFLICT, "the frame has ended already; a frame's end is recorded once"),
     "duplicate_id_conflict": ErrorCode(_CONFLICT, "the idempotency key was used before with other content"),
+    "gap_found": ErrorCode(_CONFLICT, "receipts or signals that were to come are gone; it goes on behind them"),
     "history_pruned": ErrorCode(_CONFLICT, "what was asked for was recorded and is pruned since", also=(_INTERNAL,)),
     # The class is that of the refusal which stopped the rest.
     "partly_recorded": ErrorCode(

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from lifebus._internal.arrival import run
+    from lifebus._internal.following.gaps import GapFound
     from lifebus._internal.view import Gap, Position
     from lifebus.client import Bus, Emitted, connect
     from lifebus.consumer import Deliveries, Delivery
@@ -56,6 +57,7 @@ __all__ = [
     "Emitted",
     "FrameContext",
     "Gap",
+    "GapFound",
     "LifebusError",
     "LifecycleEvent",
     "Negotiation",
@@ -87,6 +89,7 @@ _HOME = {
     "Delivery": "lifebus.consumer",
     "Emitted": "lifebus.client",
     "Gap": "lifebus._internal.view",
+    "GapFound": "lifebus._internal.following.gaps",
     "Question": "lifebus_contract.questions",
     "QuestionAnswer": "lifebus_contract.questions",
     "QuestionInfo": "lifebus_contract.questions",

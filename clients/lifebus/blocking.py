@@ -11,12 +11,11 @@ The work is done on an event loop in a thread of its own, which ends with the `w
 """
 
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Final, Generic, TypeVar, cast, overload
+from typing import Final, overload
 
 import anyio
 import anyio.to_thread
@@ -28,14 +27,15 @@ from lifebus._internal.blocking_flows import BlockingFlows
 from lifebus._internal.blocking_inbox import BlockingInbox
 from lifebus._internal.blocking_jobs import BlockingJobs
 from lifebus._internal.blocking_transcripts import BlockingTranscripts
-from lifebus._internal.thread_views import SignalsSince
-from lifebus._internal.view import Gap, Position
+from lifebus._internal.following.blocking_following import (
+    BlockingDeliveries,
+    BlockingFollowing,
+    BlockingSignals,
+    BlockingSubscription,
+)
 from lifebus.client import Bus, Emitted, TickResult
 from lifebus.client import connect as connect_async
-from lifebus.consumer import Deliveries, Delivery
-from lifebus.signals import SignalReceived, Signals
 from lifebus.state import State
-from lifebus.subscription import Subscription
 from lifebus_contract import (
     AdapterManifest,
     CallbackRequest,
@@ -45,9 +45,7 @@ from lifebus_contract import (
     Emission,
     LifecycleEvent,
     Negotiation,
-    Receipt,
 )
-from lifebus_contract.consumers import ConsumerSettings
 from lifebus_contract.views import SessionHead
 from lifebus_transports.messages.ledger import VerifyAnswer
 from lifebus_transports.messages.reads import Backfill, BackfillPage
@@ -70,113 +68,10 @@ __all__ = [
     "connect",
 ]
 
-T = TypeVar("T")
-
-_END: Final = object()
 _POLL_S: Final = 0.5
 
 
-class _Blocking(Generic[T]):
-    """Iterates in a thread over what an event loop follows."""
-
-    def __init__(self, portal: BlockingPortal, items: AsyncIterator[T], stop: Callable[[], Awaitable[None]]) -> None:
-        self._portal = portal
-        self._items = items
-        self._stop = stop
-
-    def close(self) -> None:
-        """Stop following."""
-        self._portal.call(self._stop)
-
-    def __iter__(self) -> Iterator[T]:
-        return self
-
-    def __next__(self) -> T:
-        found = self._portal.call(self._next)
-        if found is _END:
-            raise StopIteration
-        return cast("T", found)
-
-    async def _next(self) -> object:
-        try:
-            return await anext(self._items)
-        except StopAsyncIteration:
-            # A sentinel: `__next__` ends by StopIteration, which a coroutine cannot raise.
-            return _END
-
-
-class BlockingSubscription(_Blocking[Receipt | Gap]):
-    """Iterates over `Receipt` and `Gap`; `cursor` is the place of the last one.  Use it from one thread at a time."""
-
-    def __init__(self, portal: BlockingPortal, subscription: Subscription) -> None:
-        super().__init__(portal, subscription, subscription.aclose)
-        self._subscription = subscription
-
-    def state(self) -> State:
-        """Return the state that stands for receipts which are gone, and go on after it; see `Subscription.state`.
-
-        Raises:
-            LifebusError: the broker keeps no state, or cannot read it.
-        """
-        return self._portal.call(self._subscription.state)
-
-    @property
-    def cursor(self) -> Position | None:
-        """The place of the last item, to go on from with a later subscription."""
-        return self._subscription.cursor
-
-
-class BlockingDeliveries(_Blocking[Delivery | Gap]):
-    """Iterates over `Delivery` and `Gap`; they are acknowledged here.  Use it from one thread at a time."""
-
-    def __init__(self, portal: BlockingPortal, deliveries: Deliveries) -> None:
-        super().__init__(portal, deliveries, deliveries.aclose)
-        self._deliveries = deliveries
-
-    @property
-    def ready(self) -> int:
-        """How many deliveries have come that were not asked for yet."""
-        return self._deliveries.ready
-
-    def state(self) -> State:
-        """Return the state that stands for receipts which are gone; what comes next comes after it.
-
-        Raises:
-            LifebusError: the broker keeps no state, or another connection consumes this name now.
-        """
-        return self._portal.call(self._deliveries.state)
-
-    def ack(self, deliveries: Iterable[Delivery | Position]) -> None:
-        """Say that these, or those at these places, are done; when this returns, that is durable.
-
-        Raises:
-            StateConflict: another connection consumes this name now, or it was evicted.
-        """
-        self._portal.call(self._deliveries.ack, tuple(deliveries))
-
-    def nack(self, deliveries: Iterable[Delivery | Position], delay: float | None = None) -> None:
-        """Ask to have these again, after a delay in seconds, or the usual growing pause.
-
-        Raises:
-            StateConflict: another connection consumes this name now, or it was evicted.
-        """
-        self._portal.call(self._deliveries.nack, tuple(deliveries), delay)
-
-
-class BlockingSignals(_Blocking[SignalReceived | Gap]):
-    """Iterates over `SignalReceived` and `Gap`.  Use it from one thread at a time."""
-
-    def __init__(self, portal: BlockingPortal, signals: Signals) -> None:
-        super().__init__(portal, signals, signals.aclose)
-        self._signals = signals
-
-    @property
-    def cursors(self) -> dict[str, Position]:
-        """The place of the last item of each thread, to go on from later."""
-        return dict(self._signals.cursors)
-
-
-class BlockingBus:
+class BlockingBus(BlockingFollowing):
     """`lifebus.client.Bus` with calls that return when they are done; the methods and errors are the same.
 
     `inbox` has the questions to people, `flows` begins runs of flows and steers them, `jobs` queues jobs,
@@ -184,14 +79,13 @@ class BlockingBus:
     """
 
     def __init__(self, portal: BlockingPortal, bus: Bus) -> None:
+        super().__init__(portal, bus)
         self.inbox = BlockingInbox(portal, bus.inbox)
         self.jobs = BlockingJobs(portal, bus.jobs)
         self.extensions = BlockingExtensions(portal, bus.extensions)
         self.flows = BlockingFlows(portal, bus.flows)
         self.checkpoints = BlockingCheckpoints(portal, bus.checkpoints)
         self.transcripts = BlockingTranscripts(portal, bus.transcripts)
-        self._portal = portal
-        self._bus = bus
 
     @overload
     def emit(self, emission: Emission | CallbackRequest, /) -> Emitted: ...
@@ -226,63 +120,6 @@ class BlockingBus:
             AdapterUnavailable: no such adapter.
         """
         return self._portal.call(partial(self._bus.negotiate, adapter_id, tuple(requirements), session=session))
-
-    @contextmanager
-    def consume(
-        self,
-        name: str,
-        settings: ConsumerSettings | None = None,
-        *,
-        since: Position | int | datetime | str | None = None,
-    ) -> Generator[BlockingDeliveries]:
-        """Consume receipts under a name whose place the broker remembers; see `Bus.consume`.
-
-        Raises:
-            LifebusError: the broker refused, or no answer came.
-        """
-        consuming = self._bus.consume(name, settings, since=since)
-        with self._portal.wrap_async_context_manager(consuming) as deliveries:
-            yield BlockingDeliveries(self._portal, deliveries)
-
-    def receipts(
-        self,
-        *,
-        session: tuple[str, str] | None = None,
-        since: Position | int | datetime | str | None = None,
-        where: Callable[[Receipt], bool] | None = None,
-        waiting: bool = False,
-        failed: bool = False,
-        canaries: bool = True,
-        until_head: bool = False,
-    ) -> BlockingSubscription:
-        """Return an iterator of receipts and, where history is gone, gaps; see `Bus.receipts`."""
-        follow = partial(self._bus.receipts, session=session, since=since, where=where, until_head=until_head)
-        follow = partial(follow, waiting=waiting, failed=failed, canaries=canaries)
-        return BlockingSubscription(self._portal, self._portal.call(follow))
-
-    def signals(
-        self,
-        adapter: str = "codex",
-        thread: str | None = None,
-        *,
-        since: SignalsSince = None,
-        last: int | None = None,
-        event: str | None = None,
-        where: Callable[[SignalReceived], bool] | None = None,
-        until_head: bool = False,
-    ) -> BlockingSignals:
-        """Return an iterator of an app-server's signals and, where history is gone, gaps; see `Bus.signals`."""
-        follow = partial(
-            self._bus.signals,
-            adapter,
-            thread,
-            since=since,
-            last=last,
-            event=event,
-            where=where,
-            until_head=until_head,
-        )
-        return BlockingSignals(self._portal, self._portal.call(follow))
 
     def serve(
         self,

@@ -1,8 +1,7 @@
 """The client library: emit, negotiate, serve, follow."""
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from datetime import datetime
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import overload
@@ -12,23 +11,18 @@ from msgspec import Struct
 from lifebus._internal.answers import decode_recorded
 from lifebus._internal.arrival import first_connection, leave, open_connection
 from lifebus._internal.connection import Connection
+from lifebus._internal.following.bus_following import BusFollowing
 from lifebus._internal.outbox import Outbox
-from lifebus._internal.thread_views import SignalsSince, ThreadViews
-from lifebus._internal.view import Position
 from lifebus._internal.worker import Handler, serve
 from lifebus.checkpoints.reporting import Checkpoints
-from lifebus.consumer import Deliveries, consume, consume_request
 from lifebus.consumer_admin import ConsumerAdmin
 from lifebus.extension_admin import ExtensionAdmin
 from lifebus.flows.runs import Flows
 from lifebus.inbox import QuestionInbox
 from lifebus.jobs import Jobs
 from lifebus.ledger_admin import LedgerAdmin
-from lifebus.signals import SignalReceived, Signals
 from lifebus.snapshots import Snapshots
 from lifebus.state import State, fetch_state
-from lifebus.subscription import Subscription, selected
-from lifebus.ticks import Ticks
 from lifebus.transcripts import Transcripts
 from lifebus_contract import (
     AdapterManifest,
@@ -41,10 +35,8 @@ from lifebus_contract import (
     Negotiation,
     Receipt,
 )
-from lifebus_contract.consumers import ConsumerSettings
 from lifebus_contract.fields import MAX_MESSAGE_BYTES
 from lifebus_contract.views import SessionHead
-from lifebus_transports.adapter_names import adapter_id_of
 from lifebus_transports.directories import default_runtime_dir
 from lifebus_transports.messages.common import Nothing
 from lifebus_transports.messages.emissions import DeliveredPayload, Emit, EmitAnswer, EmitResult, Negotiate
@@ -84,7 +76,7 @@ class TickResult(Struct, frozen=True, kw_only=True):
     degraded: int = 0
 
 
-class Bus:
+class Bus(BusFollowing):
     """A connection to a broker.  Made by `connect`; safe for many tasks of one event loop at once.
 
     `cursors` administers named consumers, `ledger` the ledger; `saves` takes snapshots and resumes from them; `inbox`
@@ -93,8 +85,7 @@ class Bus:
     """
 
     def __init__(self, connection: Connection, client_id: str, timeout: float) -> None:
-        self.client_id = client_id
-        self.timeout = timeout
+        super().__init__(connection, client_id, timeout)
         self.cursors = ConsumerAdmin(connection, timeout)
         self.inbox = QuestionInbox(connection, timeout)
         self.jobs = Jobs(connection, timeout)
@@ -104,7 +95,6 @@ class Bus:
         self.checkpoints = Checkpoints(self)
         self.flows = Flows(connection, client_id, timeout)
         self.transcripts = Transcripts(connection, timeout)
-        self._connection = connection
         self._outbox = Outbox(connection, client_id)
 
     @overload
@@ -215,89 +205,6 @@ class Bus:
             deadline_ms=round(deadline * 1000),
         )
         await serve(self._connection, registration, handler, on_ready or _nothing)
-
-    def consume(
-        self,
-        name: str,
-        settings: ConsumerSettings | None = None,
-        *,
-        since: "Position | int | datetime | str | None" = None,
-    ) -> AbstractAsyncContextManager[Deliveries]:
-        """Consume receipts under a name whose place the broker remembers: each at least once, until acknowledged.
-
-        In the block an async iterator of `Delivery` and, where history is gone, `Gap`.  `settings` say which receipts
-        and how; without them a known name keeps its own, and with no filter in them its filter.  `since` says where a
-        new name begins, as with `receipts`; a known one goes on where it was.  One connection at a time consumes a
-        name, the newest one.  It goes on over restarts of the broker.
-
-        Raises:
-            StateConflict: the name has another filter; in the block: another connection consumes it now.
-            LifebusError: the broker refused, or no answer came.
-        """
-        request = consume_request(name, self.client_id, settings, since)
-        return consume(self._connection, request, self.timeout)
-
-    def receipts(
-        self,
-        *,
-        session: tuple[str, str] | None = None,
-        since: "Position | int | datetime | str | None" = None,
-        where: Callable[[Receipt], bool] | None = None,
-        waiting: bool = False,
-        failed: bool = False,
-        canaries: bool = True,
-        until_head: bool = False,
-    ) -> Subscription:
-        """Follow receipts: an async iterator of `Receipt` and, where history is gone, `Gap`.
-
-        `session` is (adapter_id, harness_session_id).  `since` is a cursor, a position, a time, ``"start"``, or None
-        for what comes from now on.  `waiting` leaves only what says who waits for a person (docs/waiting.md), `failed`
-        what tells of a failure; without `canaries` those of `lifebus hooks test` are left out.  `until_head` ends the
-        iteration at the newest receipt instead of waiting.
-        """
-        if session is not None:
-            session = (adapter_id_of(session[0]), session[1])
-        where = selected(where, waiting=waiting, failed=failed, canaries=canaries)
-        return Subscription(
-            self._connection, session=session, since=since, where=where, until_head=until_head, timeout=self.timeout
-        )
-
-    def signals(
-        self,
-        adapter: str = "codex",
-        thread: str | None = None,
-        *,
-        since: SignalsSince = None,
-        last: int | None = None,
-        event: str | None = None,
-        where: Callable[[SignalReceived], bool] | None = None,
-        until_head: bool = False,
-    ) -> Signals:
-        """Follow the signals of an adapter's app-servers: an async iterator of `SignalReceived` and `Gap`.
-
-        Of one thread ("" is the process itself) or of all, also those that come.  `since` is a cursor, a sequence (of
-        one thread), a mapping of threads to cursors, ``"start"``, or None for what comes from now on; `last` begins so
-        many before each thread's newest.  `event` is a pattern such as ``app_server.turn.*``.  `until_head` ends the
-        iteration at the newest signals instead of waiting.
-
-        Raises:
-            InvalidRequest: `since` names one place and no thread, or no place.
-        """
-        return Signals(
-            self._connection,
-            ThreadViews(adapter_id_of(adapter), thread, since, last=last),
-            event=event,
-            where=where,
-            until_head=until_head,
-            timeout=self.timeout,
-        )
-
-    def ticks(self, adapter: str | None = None) -> Ticks:
-        """Follow the ticks that observed nothing, of one adapter or of all: an async iterator of `Receipt`.
-
-        No ledger keeps these receipts and nobody repeats them: what is not read in time is gone (docs/contract.md 2.6).
-        """
-        return Ticks(self._connection, adapter_id=adapter and adapter_id_of(adapter), timeout=self.timeout)
 
     async def read(self, query: Backfill) -> BackfillPage:
         """Return one page of recorded receipts.

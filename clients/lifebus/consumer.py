@@ -5,9 +5,8 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, suppress
-from datetime import datetime
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, Generic, Literal, TypeVar, cast
 
 import anyio
 from msgspec import structs
@@ -15,6 +14,7 @@ from msgspec import structs
 from lifebus._internal.answers import decode_answer, decode_recorded
 from lifebus._internal.backoff import Backoff
 from lifebus._internal.connection import Connection
+from lifebus._internal.following.gaps import GapGate, OnGap
 from lifebus._internal.log import ClientLogger
 from lifebus._internal.view import Gap, Position
 from lifebus.state import State, fetch_state
@@ -33,6 +33,7 @@ from lifebus_transports.messages.consumers import Ack, AckAnswer, Consume, Deliv
 from lifebus_transports.messages.state import StatePage
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", bound="Delivery | Gap", covariant=True)
 
 _REFRESH_S: Final = 1.0
 _FETCH_MS: Final = 5_000
@@ -50,7 +51,7 @@ class Delivery:
     `position` is its place in the ledger, `cursor` that with the epoch, `attempt` counts from 1.
     """
 
-    def __init__(self, deliveries: "Deliveries", epoch: str, found: Delivered) -> None:
+    def __init__(self, deliveries: "Deliveries[Delivery | Gap]", epoch: str, found: Delivered) -> None:
         self.receipt: Receipt = decode_recorded(found.receipt)
         self.raw = found.receipt
         self.position = found.position
@@ -75,13 +76,19 @@ class Delivery:
         await self._deliveries.nack((self,), delay)
 
 
-class Deliveries:
-    """An async iterator of `Delivery` and, where history is gone, `Gap`.  Use it from one task at a time.
+class Deliveries(Generic[T_co]):
+    """An async iterator of `Delivery`, and of `Gap` where gaps are wanted as items.  Use it from one task at a time.
 
-    A gap counts as known when the next item is asked for.
+    A gap counts as known when the next item is asked for; one whose handler raised or was cancelled does not.
     """
 
-    def __init__(self, connection: Connection, request: Consume, timeout: float) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        request: Consume,
+        timeout: float,
+        gaps: OnGap | Literal["yield"] = "raise",
+    ) -> None:
         self._connection = connection
         self._request = request
         self._settings = request.settings or ConsumerSettings()
@@ -96,11 +103,17 @@ class Deliveries:
         self._lost: ConsumerGap | None = None
         self._confirmed = True  # whether the newest renewal of the lease was answered
         self._ended = False
+        self._gate = GapGate(gaps)
 
-    def __aiter__(self) -> "Deliveries":
+    def __aiter__(self) -> "Deliveries[T_co]":
         return self
 
-    async def __anext__(self) -> Delivery | Gap:
+    async def __anext__(self) -> T_co:
+        if self._ended:
+            raise StopAsyncIteration
+        return cast("T_co", await self._gate.next_of(self._next_item, _leave_gap))
+
+    async def _next_item(self) -> Delivery | Gap:
         while True:
             if self._ended:
                 raise StopAsyncIteration
@@ -157,7 +170,7 @@ class Deliveries:
     async def state(self) -> State:
         """Return the state that stands for receipts which are gone; what comes next comes exactly after it.
 
-        To be asked after a `Gap`, which counts as known with it.  Where more was dropped meanwhile, the state stands
+        To be asked at a gap, which counts as known with it.  Where more was dropped meanwhile, the state stands
         for that as well.
 
         Raises:
@@ -180,6 +193,7 @@ class Deliveries:
         """
         if self._lost is not None:
             await self._skip_gap(self._lost)
+        self._gate.leave(_leave_gap)
 
     async def aclose(self) -> None:
         """Stop: the iterator is done then."""
@@ -298,7 +312,12 @@ class Deliveries:
 
 
 @asynccontextmanager
-async def consume(connection: Connection, request: Consume, timeout: float) -> AsyncGenerator[Deliveries]:  # noqa: ASYNC109  in seconds
+async def consume(
+    connection: Connection,
+    request: Consume,
+    timeout: float,  # noqa: ASYNC109  in seconds
+    gaps: OnGap | Literal["yield"],
+) -> AsyncGenerator[Deliveries[Delivery | Gap]]:
     """Consume under a name inside a block; at its end what was not acknowledged is given back.
 
     Raises:
@@ -306,7 +325,7 @@ async def consume(connection: Connection, request: Consume, timeout: float) -> A
     """
     if request.cursor in connection.consuming:
         raise InvalidRequest(f"this connection consumes `{request.cursor}` already", code="already_consuming")
-    deliveries = Deliveries(connection, request, timeout)
+    deliveries = Deliveries[Delivery | Gap](connection, request, timeout, gaps)
     # The task group would wrap the block's error in an ExceptionGroup that callers cannot catch by type.
     failure: Exception | None = None
     # Before the first await: two tasks must not attach under one name.
@@ -330,7 +349,7 @@ async def consume(connection: Connection, request: Consume, timeout: float) -> A
             await _release(connection, request.cursor, deliveries.unseen)
 
 
-async def _renew_lease(deliveries: Deliveries) -> None:
+async def _renew_lease(deliveries: Deliveries[Delivery | Gap]) -> None:
     """Renew the lease each second; a final refusal is raised by the next fetch or acknowledgement."""
     while True:
         await anyio.sleep(_REFRESH_S)
@@ -349,23 +368,8 @@ async def _release(connection: Connection, cursor: str, unseen: tuple[int, ...])
         _log.info("release_unanswered")
 
 
-def consume_request(
-    name: str,
-    client_id: str,
-    settings: ConsumerSettings | None,
-    since: "Position | int | datetime | str | None",
-) -> Consume:
-    """Return the request that attaches a consumer."""
-    match since:
-        case Position(epoch, position):
-            return Consume(cursor=name, client_id=client_id, settings=settings, after=position, epoch=epoch)
-        case datetime():
-            return Consume(cursor=name, client_id=client_id, settings=settings, since_epoch_s=int(since.timestamp()))
-        case None:
-            return Consume(cursor=name, client_id=client_id, settings=settings)
-        case _:
-            after = 0 if since == "start" else int(since)
-            return Consume(cursor=name, client_id=client_id, settings=settings, after=after)
+def _leave_gap(_: Gap) -> None:
+    """Do nothing: the broker keeps the place, and is informed before the next item is asked for."""
 
 
 def _is_transient(fault: LifebusError) -> bool:

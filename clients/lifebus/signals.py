@@ -8,17 +8,20 @@ import fnmatch
 import re
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Generic, Literal, TypeVar, cast
 
 import msgspec
 from msgspec import Struct
 
 from lifebus._internal.connection import Connection
 from lifebus._internal.follower import Follower
+from lifebus._internal.following.gaps import GapGate, OnGap
 from lifebus._internal.thread_views import ThreadItem, ThreadViews
 from lifebus._internal.view import Gap, Position
 from lifebus_transports.framing.frames import SIGNAL_BEACON_TOPIC
 from lifebus_transports.messages.signals import SignalBeacon, SignalPage, ThreadHeads, ThreadsQuery, WireSignal
+
+T_co = TypeVar("T_co", bound="SignalReceived | Gap", covariant=True)
 
 _MAX_READY: Final = 4_096
 _signals = msgspec.msgpack.Decoder(list[WireSignal])
@@ -45,11 +48,14 @@ class SignalReceived(Struct, frozen=True, kw_only=True):
         return decoded
 
 
-class Signals(Follower):
-    """An async iterator of `SignalReceived` and `Gap`.  Use it from one task at a time.
+class Signals(Follower, Generic[T_co]):
+    """An async iterator of `SignalReceived`, and of `Gap` where gaps are wanted as items.
+
+    Use it from one task at a time.
 
     Signals of one thread come in order; there is no order between threads.  `cursors` holds the place of the last item
-    of each thread: hand it to a later one as `since` to go on from there.  Leaving the `async for` early and dropping
+    of each thread: hand it to a later one as `since` to go on from there.  A thread's place passes a gap when that is
+    known, as `Subscription.cursor` does.  Leaving the `async for` early and dropping
     the iterator frees its socket; `aclose` frees it at once.
     """
 
@@ -62,6 +68,7 @@ class Signals(Follower):
         where: Callable[[SignalReceived], bool] | None,
         until_head: bool,
         timeout: float,
+        gaps: OnGap | Literal["yield"] = "raise",
     ) -> None:
         super().__init__(connection, timeout)
         self.cursors: dict[str, Position] = {}
@@ -70,11 +77,17 @@ class Signals(Follower):
         self._where = where
         self._until_head = until_head
         self._ready: deque[ThreadItem] = deque()
+        self._gate = GapGate(gaps)
 
-    def __aiter__(self) -> "Signals":
+    def __aiter__(self) -> "Signals[T_co]":
         return self
 
-    async def __anext__(self) -> SignalReceived | Gap:
+    async def __anext__(self) -> T_co:
+        if self._ended:
+            raise StopAsyncIteration
+        return cast("T_co", await self._gate.next_of(self._next_item, self._leave_gap))
+
+    async def _next_item(self) -> SignalReceived | Gap:
         if not self._ended and not self._views.placed:
             await self._join()
         while not self._ended:
@@ -122,13 +135,17 @@ class Signals(Follower):
         else:
             self._ready.extend(self._views.fill(await self._read("signals", question, SignalPage)))
 
+    def _leave_gap(self, gap: Gap) -> None:
+        if self._gate.cursor is not None:
+            self.cursors[gap.thread or ""] = self._gate.cursor
+
     def _take(self, found: ThreadItem) -> SignalReceived | Gap | None:
         """Return an item as the user sees it, None where it is not wanted."""
         item = found.item
         if isinstance(item, Gap):
             # Another history begins where its view was put; a pruned stretch ends at a known number.
             place = self._views.cursors()[found.thread].position if item.until is None else item.until
-            self.cursors[found.thread] = Position(found.epoch, place)
+            self._gate.cursor = Position(found.epoch, place)
             return msgspec.structs.replace(item, thread=found.thread)
         # Each thread ends at its own head; later signals of one thread may come before another is done.
         if self._until_head and self._views.is_newer(found):

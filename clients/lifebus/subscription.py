@@ -7,13 +7,14 @@ Whatever the live stream loses, the view notices and the ledger fills.
 from collections import deque
 from collections.abc import Callable
 from datetime import datetime
-from typing import Final
+from typing import Final, Generic, Literal, TypeVar, cast
 
 import msgspec
 
 from lifebus._internal.answers import decode_recorded
 from lifebus._internal.connection import Connection
 from lifebus._internal.follower import Follower
+from lifebus._internal.following.gaps import GapGate, OnGap
 from lifebus._internal.view import Gap, Position, View
 from lifebus.state import State, fetch_state
 from lifebus_contract import Receipt
@@ -27,6 +28,8 @@ from lifebus_transports.messages.status import BrokerStatus
 
 Since = Position | int | datetime | str | None
 """Where a subscription starts: a cursor, a position, a time, ``"start"``, or None for what comes from now on."""
+
+T_co = TypeVar("T_co", bound=Receipt | Gap, covariant=True)
 
 _MAX_READY: Final = 4_096
 _receipts = msgspec.msgpack.Decoder(list[WireReceipt])
@@ -50,12 +53,13 @@ def selected(
     )
 
 
-class Subscription(Follower):
-    """An async iterator of `Receipt` and `Gap`.  Use it from one task at a time.
+class Subscription(Follower, Generic[T_co]):
+    """An async iterator of `Receipt`, and of `Gap` where gaps are wanted as items.  Use it from one task at a time.
 
     `cursor` is the place after the last item returned, or where the subscription started: hand it to a later one as
-    `since` to go on from there.  Leaving the `async for` early and dropping the subscription frees its socket;
-    `aclose` frees it at once.
+    `since` to go on from there.  It passes a gap when that is known: when it was returned, when its handler has
+    returned, and where it was raised, when the next item is asked for.  Leaving the `async for` early and dropping the
+    subscription frees its socket; `aclose` frees it at once.
     """
 
     def __init__(
@@ -67,6 +71,7 @@ class Subscription(Follower):
         where: Callable[[Receipt], bool] | None,
         until_head: bool,
         timeout: float,
+        gaps: OnGap | Literal["yield"] = "raise",
     ) -> None:
         super().__init__(connection, timeout)
         self.cursor: Position | None = None
@@ -77,11 +82,17 @@ class Subscription(Follower):
         self._ready: deque[WireReceipt | Gap] = deque()
         self._view: View | None = None
         self._last: Position | None = None
+        self._gate = GapGate(gaps)
 
-    def __aiter__(self) -> "Subscription":
+    def __aiter__(self) -> "Subscription[T_co]":
         return self
 
-    async def __anext__(self) -> Receipt | Gap:
+    async def __anext__(self) -> T_co:
+        if self._ended:
+            raise StopAsyncIteration
+        return cast("T_co", await self._gate.next_of(self._next_item, self._leave_gap))
+
+    async def _next_item(self) -> Receipt | Gap:
         if self._ended:
             raise StopAsyncIteration
         view = self._view or await self._join()
@@ -109,23 +120,27 @@ class Subscription(Follower):
     async def state(self) -> State:
         """Return the state that stands for receipts which are gone, and go on exactly after it.
 
-        To be asked after a `Gap`.  Where more was dropped meanwhile, the state stands for that as well; a subscription
-        that is further already stays where it is.
+        To be asked at a gap, which is known then.  Where more was dropped meanwhile, the state stands for that as
+        well; a subscription that is further already stays where it is.
 
         Raises:
             LifebusError: the broker keeps no state, or cannot read it.
         """
         view = self._view or await self._join()
         state = await fetch_state(lambda body: self._read("state", body, StatePage))
+        self._gate.leave(self._leave_gap)
         if state.epoch != view.epoch or state.position > view.position:
             view.start_from(state.epoch, state.position)
             self._ready.clear()
             self.cursor = state.cursor
         return state
 
+    def _leave_gap(self, _: Gap) -> None:
+        self.cursor = self._gate.cursor
+
     def _take(self, view: View, item: WireReceipt | Gap) -> Receipt | Gap | None:
         if isinstance(item, Gap):
-            self.cursor = Position(view.epoch, view.position if item.until is None else item.until)
+            self._gate.cursor = Position(view.epoch, view.position if item.until is None else item.until)
             return item
         self.cursor = Position(view.epoch, item.position)
         if self._last is not None and item.position > self._last.position:

@@ -6,8 +6,8 @@ import lifebus
 async def main() -> None:
     async with lifebus.connect("my-tool") as bus:
         receipts = bus.receipts(since="start", until_head=True)
-        async for item in receipts:
-            print("lost" if isinstance(item, lifebus.Gap) else f"{item.sequence} {item.event} {item.status}")
+        async for receipt in receipts:
+            print(receipt.sequence, receipt.event, receipt.status)
         print("go on from", receipts.cursor)
 
 

@@ -91,14 +91,11 @@ async def main(path: Path, sessions: list[Session]) -> None:
     async with lifebus.connect(NAME) as bus:
         if not mirror.newest and NAME in {one.cursor for one in await bus.cursors.standing()}:
             await bus.cursors.reset(NAME, after=0)  # the file was taken away: begin again
-        async with bus.consume(NAME, settings, since="start") as deliveries:
+        async with bus.consume(NAME, settings, since="start", gaps=mirror.note_gap) as deliveries:
             batch: list[lifebus.Delivery] = []
             async for item in deliveries:
-                if isinstance(item, lifebus.Gap):
-                    mirror.note_gap(item)
-                else:
-                    batch.append(item)
-                if batch and not deliveries.ready:  # one write and one acknowledgement for all that has come
+                batch.append(item)
+                if not deliveries.ready:  # one write and one acknowledgement for all that has come
                     await deliveries.ack(mirror.take(batch))
                     batch = []
 

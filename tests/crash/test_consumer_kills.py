@@ -59,7 +59,7 @@ class LibraryConsumer:
                     await free.acquire()
                     tasks.start_soon(self._settle, deliveries, item, free)
 
-    async def _settle(self, deliveries: Deliveries, delivery: Delivery, free: anyio.Semaphore) -> None:
+    async def _settle(self, deliveries: Deliveries[Delivery], delivery: Delivery, free: anyio.Semaphore) -> None:
         for _ in range(self._random.randrange(3)):
             await anyio.lowlevel.checkpoint()
         await deliveries.ack([delivery])

@@ -65,7 +65,7 @@ class Follower:
     async def _follow(self, runtime_dir: Path) -> None:
         async with lifebus.connect("follower", runtime_dir=runtime_dir, timeout=JOIN_S) as bus:
             session = ("codex", self.session) if self.session else None
-            async for item in bus.receipts(session=session, since="start"):
+            async for item in bus.receipts(session=session, since="start", gaps="yield"):
                 if isinstance(item, lifebus.Gap):
                     self.gaps.append(item)
                 else:

@@ -132,7 +132,7 @@ async def test_pruned_history_is_one_gap_and_then_what_is_left(session: tuple[st
     async with running_bus() as daemon, connected(daemon) as bus:
         await emit(bus, *["s1"] * 10)
         await daemon.bus.ledger.prune(6, b"{}")
-        seen = await drain(bus.receipts(session=session, since="start", until_head=True))
+        seen = await drain(bus.receipts(session=session, since="start", until_head=True, gaps="yield"))
         assert seen[0] == lifebus.Gap(epoch=daemon.bus.ledger.epoch, after=0, until=6, reason="pruned", state_at=6)
         assert ids(seen[1:]) == ids(await recorded(daemon))
         assert [item.sequence for item in seen[1:] if isinstance(item, Receipt)] == [7, 8, 9, 10]
@@ -147,7 +147,8 @@ async def test_a_follower_of_a_session_gets_gaps_only_for_what_was_dropped_of_it
         complete = await drain(bus.receipts(session=MINE, since=lifebus.Position(epoch, 3), until_head=True))
         assert [item.sequence for item in complete if isinstance(item, Receipt)] == [3]
         assert len(complete) == 1, "positions 4 and 5 were not of this session"
-        lacking = await drain(bus.receipts(session=MINE, since=lifebus.Position(epoch, 2), until_head=True))
+        before = lifebus.Position(epoch, 2)
+        lacking = await drain(bus.receipts(session=MINE, since=before, until_head=True, gaps="yield"))
         assert lacking[0] == lifebus.Gap(epoch=epoch, after=2, until=5, reason="pruned", state_at=5)
         now = bus.receipts(session=MINE)
         await now.join()
@@ -160,7 +161,7 @@ async def test_a_cursor_taken_at_a_gap_leads_to_what_follows_it() -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
         await emit(bus, *["s1"] * 5)
         await daemon.bus.ledger.prune(3, b"{}")
-        follower = bus.receipts(since="start")
+        follower = bus.receipts(since="start", gaps="yield")
         assert ids(await take(follower, 1)) == ["pruned"]
         rest = await drain(bus.receipts(since=follower.cursor, until_head=True))
         assert [item.sequence for item in rest if isinstance(item, Receipt)] == [4, 5]
@@ -202,7 +203,7 @@ async def test_a_time_before_the_oldest_receipt_kept_begins_with_a_gap() -> None
             at(daemon, epoch_s)
             await emit(bus, "s1")
         await daemon.bus.ledger.prune(1, b"{}")
-        early = await drain(bus.receipts(since=datetime.fromtimestamp(50, UTC), until_head=True))
+        early = await drain(bus.receipts(since=datetime.fromtimestamp(50, UTC), until_head=True, gaps="yield"))
         late = await drain(bus.receipts(since=datetime.fromtimestamp(300, UTC), until_head=True))
         assert [item.reason if isinstance(item, lifebus.Gap) else item.sequence for item in early] == ["pruned", 2, 3]
         assert [item.sequence for item in late if isinstance(item, Receipt)] == [3]

@@ -214,7 +214,8 @@ async def test_the_deletion_of_a_thread_drops_what_was_kept_of_it() -> None:
         with pytest.raises(LifebusError) as gone:
             await bus.transcripts.entries(T)
         assert gone.value.code == "session_deleted"
-        followed = bus.signals(adapter="lifebus", thread=f"transcript/{T}", since="start", until_head=True)
+        thread = f"transcript/{T}"
+        followed = bus.signals(adapter="lifebus", thread=thread, since="start", until_head=True, gaps="yield")
         (gap,) = await drain_signals(followed)
         assert isinstance(gap, lifebus.Gap)
         assert gap.reason == "deleted"

@@ -130,15 +130,12 @@ class DemoFollower:
         self, bus: Bus, show: Callable[[Receipt], None] | None = None, *, stop_after: int | None = None
     ) -> None:
         """Follow from the last place, or from the start, until cancelled or until so many receipts are seen."""
-        receipts = bus.receipts(session=self.session, since=self._cursor or "start")
+        receipts = bus.receipts(session=self.session, since=self._cursor or "start", gaps=self.gaps.append)
         async for item in receipts:
             self._cursor = receipts.cursor  # kept here: the iterator is closed when this one hangs up
-            if isinstance(item, Gap):
-                self.gaps.append(item)
-            else:
-                self.seen.append((self._cursor.position if self._cursor else 0, item.receipt_id))
-                if show is not None:
-                    show(item)
+            self.seen.append((self._cursor.position if self._cursor else 0, item.receipt_id))
+            if show is not None:
+                show(item)
             self._news.set()
             if stop_after is not None and len(self.seen) >= stop_after:
                 break

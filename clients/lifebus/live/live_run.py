@@ -95,14 +95,14 @@ class LiveRun:
     async def receipts(self) -> list[Receipt]:
         """Return every receipt so far."""
         found = self.bus.receipts(since="start", until_head=True)
-        return [item async for item in found if isinstance(item, Receipt)]
+        return [item async for item in found]
 
     async def settled(self) -> None:
         """Wait until a session's end was recorded for every run of the harness, or for some seconds."""
         missing = len(self.runs)
         with anyio.move_on_after(PATIENCE_S):
             async for item in self.bus.receipts(since="start"):
-                missing -= isinstance(item, Receipt) and _ends_session(item)
+                missing -= _ends_session(item)
                 if not missing:
                     return
 
@@ -116,7 +116,7 @@ class LiveRun:
         """Wait until lifebus knows that the session began: a signal that is faster than the hook shows nothing."""
         with anyio.move_on_after(PATIENCE_S):
             async for item in self.bus.receipts(since="start"):
-                if isinstance(item, Receipt) and item.event is LifecycleEvent.FRAME_OPENED:
+                if item.event is LifecycleEvent.FRAME_OPENED:
                     return
 
     def _kept(self, ran: Ran) -> Ran:

@@ -53,7 +53,8 @@ def open_source(
 
 @asynccontextmanager
 async def _receipts(bus: Bus, body: FollowReceipts) -> AsyncGenerator[FollowSource]:
-    async with aclosing(bus.receipts(session=body.session, since=body.start(), until_head=body.until_head)) as items:
+    following = bus.receipts(session=body.session, since=body.start(), until_head=body.until_head, gaps="yield")
+    async with aclosing(following) as items:
         yield _ReceiptSource(items, await items.join())
 
 
@@ -66,6 +67,7 @@ async def _signals(bus: Bus, body: FollowSignals) -> AsyncGenerator[FollowSource
         last=body.last,
         event=body.event,
         until_head=body.until_head,
+        gaps="yield",
     )
     async with aclosing(following) as items:
         yield _SignalSource(items, await items.join())
@@ -73,7 +75,7 @@ async def _signals(bus: Bus, body: FollowSignals) -> AsyncGenerator[FollowSource
 
 @asynccontextmanager
 async def _deliveries(bus: Bus, body: ConsumeReceipts) -> AsyncGenerator[FollowSource]:
-    async with bus.consume(body.name, body.settings, since=body.start()) as deliveries:
+    async with bus.consume(body.name, body.settings, since=body.start(), gaps="yield") as deliveries:
         yield ConsumerSource(body.name, deliveries, bus.timeout)
 
 
@@ -83,7 +85,7 @@ class ConsumerSource:
     `timeout` is how long an acknowledgement may wait for a broker, in seconds.
     """
 
-    def __init__(self, name: str, deliveries: Deliveries, timeout: float) -> None:
+    def __init__(self, name: str, deliveries: Deliveries[Delivery | Gap], timeout: float) -> None:
         self._name = name
         self._deliveries = deliveries
         self._timeout = timeout
@@ -162,7 +164,7 @@ def _place_of(gap: Gap) -> Position:
 class _ReceiptSource:
     """Receipts, and one place for all of them."""
 
-    def __init__(self, items: Subscription, start: Position) -> None:
+    def __init__(self, items: Subscription[Receipt | Gap], start: Position) -> None:
         self.items = items
         self._noted = start
 
@@ -181,7 +183,7 @@ class _ReceiptSource:
 class _SignalSource:
     """Signals, and a place a thread."""
 
-    def __init__(self, items: Signals, start: dict[str, Position]) -> None:
+    def __init__(self, items: Signals[SignalReceived | Gap], start: dict[str, Position]) -> None:
         self.items = items
         self._noted = dict(start)
 

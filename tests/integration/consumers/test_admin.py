@@ -141,10 +141,10 @@ async def test_pruned_history_is_told_before_it_is_skipped() -> None:
         await daemon.bus.ledger.prune(4, b"{}")
         assert (await standing(bus)).lost
         for _ in range(2):
-            async with bus.consume("n") as deliveries:
+            async with bus.consume("n", gaps="yield") as deliveries:
                 gap = await take_gap(deliveries)
                 assert (gap.after, gap.until, gap.reason) == (1, 4, "pruned")
-        async with bus.consume("n") as deliveries:
+        async with bus.consume("n", gaps="yield") as deliveries:
             await take_gap(deliveries)
             assert [one.position for one in await take(deliveries, 2)] == [5, 6]
         assert not (await standing(bus)).lost
@@ -172,7 +172,7 @@ async def test_a_consumer_is_told_only_of_what_was_dropped_and_for_it(settings: 
             [lifebus.make_request("session.started", one[0], session=one[1]) for one in settings.sessions]
             or [lifebus.make_request("session.started", settings.adapters[-1], session="s9")]
         )
-        async with bus.consume("n", settings) as deliveries:
+        async with bus.consume("n", settings, gaps="yield") as deliveries:
             if loses:
                 assert (await take_gap(deliveries)).until == 3
             assert [one.position for one in await take(deliveries, 1)] == [4 if loses else 5]
@@ -185,7 +185,11 @@ async def test_another_history_is_told_before_it_is_followed() -> None:
             async with bus.consume("n", since="start") as deliveries:
                 await deliveries.ack(await take(deliveries, 2))
         forge_epoch(daemon.settings.ledger_path)
-        async with running_bus(directory=directory) as daemon, connected(daemon) as bus, bus.consume("n") as deliveries:
+        async with (
+            running_bus(directory=directory) as daemon,
+            connected(daemon) as bus,
+            bus.consume("n", gaps="yield") as deliveries,
+        ):
             gap = await take_gap(deliveries)
             assert (gap.after, gap.until, gap.reason, gap.epoch) == (2, None, "epoch_changed", "f" * 32)
             assert places(await take(deliveries, 3)) == [(1, 1), (2, 1), (3, 1)]

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 import lifebus
-from lifebus import ConsumerSettings, Deliveries, consumer
+from lifebus import ConsumerSettings, Deliveries, Delivery, consumer
 from lifebus_contract import InvalidRequest, StateConflict
 from lifebus_contract.codec import decode_receipt
 from lifebus_contract.consumers import MAX_TRIES
@@ -347,7 +347,7 @@ async def test_what_a_block_raises_comes_out_as_it_is() -> None:
         with pytest.raises(ZeroDivisionError):
             async with bus.consume("n"):
                 raise ZeroDivisionError
-        deliveries: Deliveries
+        deliveries: Deliveries[Delivery]
         async with bus.consume("n") as deliveries:
             pass
         with pytest.raises(StopAsyncIteration):

@@ -14,7 +14,7 @@ import pytest
 import lifebus
 from lifebus_broker.ledger.sqlite.file import BOOT_TAIL
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
-from lifebus_contract import LifebusError, Receipt
+from lifebus_contract import LifebusError
 from support.clients.proxy_box import eventually
 from support.command_line import Shell, Up, broker_up
 from support.receipts import append, keyed
@@ -61,14 +61,13 @@ async def _fill(path: Path, first: int, last: int, at_epoch_s: int | None = None
     await ledger.aclose()
 
 
-async def _follow(shell: Shell, since: int | str, **options: object) -> tuple[list[str], LifebusError | None]:
+async def _follow(shell: Shell, since: int | str) -> tuple[list[str], LifebusError | None]:
     """Return the ids that a subscriber gets up to the newest, and what ends it before."""
     ids: list[str] = []
     async with lifebus.connect("reader", runtime_dir=shell.directory / "run") as bus:
         try:
-            async for one in bus.receipts(since=since, until_head=True, **options):  # type: ignore[arg-type]
-                assert isinstance(one, Receipt)
-                ids.append(one.receipt_id)
+            async for one in bus.receipts(since=since, until_head=True):
+                ids.append(one.receipt_id)  # noqa: PERF401  what came before a refusal counts
         except LifebusError as fault:
             return ids, fault
     return ids, None
@@ -168,7 +167,6 @@ async def _consume(shell: Shell, most: int) -> tuple[list[str], LifebusError | N
         try:
             async with bus.consume("mirror", since="start") as deliveries:
                 async for delivery in deliveries:
-                    assert not isinstance(delivery, lifebus.Gap)
                     ids.append(delivery.receipt.receipt_id)
                     await delivery.ack()
                     if len(ids) == most and most < BAD - 1:

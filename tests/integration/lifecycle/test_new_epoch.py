@@ -37,7 +37,7 @@ async def test_followers_and_named_consumers_are_told_and_the_rest_goes_on(kind:
             async with running_bus(directory=directory) as daemon:
                 old = daemon.bus.ledger.epoch
                 bus = await clients.enter_async_context(connected(daemon))
-                live = bus.receipts(since="start")
+                live = bus.receipts(since="start", gaps="yield")
                 (first,) = await bus.emit([again])
                 await emit(bus, "s1", "s2", "s1")
                 async with bus.consume("n", since="start") as deliveries:
@@ -55,13 +55,13 @@ async def test_followers_and_named_consumers_are_told_and_the_rest_goes_on(kind:
                 assert isinstance(gap, lifebus.Gap)
                 assert (gap.epoch, gap.after, gap.until, gap.reason) == (old, 6, None, "epoch_changed")
                 assert ids(await take(live, 4)) == ids(await recorded(daemon))
-                late = bus.receipts(since=lifebus.Position(old, 6), until_head=True)
+                late = bus.receipts(since=lifebus.Position(old, 6), until_head=True, gaps="yield")
                 assert ids(await take(late, 5)) == ["epoch_changed", *ids(await recorded(daemon))]
                 (repeated,) = await bus.emit([again])
                 assert (repeated.replayed, repeated.receipts) == (True, first.receipts)
                 (more,) = await emit(bus, "s1")
                 assert more.receipts[0].sequence == 4
-                async with bus.consume("n") as deliveries:
+                async with bus.consume("n", gaps="yield") as deliveries:
                     lost = await consuming.take_gap(deliveries)
                     assert (lost.after, lost.reason, lost.epoch) == (2, "epoch_changed", NEW)
                     assert [one.position for one in await consuming.take(deliveries, 5)] == [1, 2, 3, 4, 5]

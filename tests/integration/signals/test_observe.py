@@ -162,7 +162,7 @@ async def test_a_reader_that_comes_after_a_deletion_is_told_so_also_by_the_next_
 
 
 async def gaps_of(bus: lifebus.Bus) -> list[Gap]:
-    return [one async for one in bus.signals(since="start", until_head=True) if isinstance(one, Gap)]
+    return [one async for one in bus.signals(since="start", until_head=True, gaps="yield") if isinstance(one, Gap)]
 
 
 async def test_a_deletion_that_a_broker_could_not_finish_is_finished_when_it_comes_again(

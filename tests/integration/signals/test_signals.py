@@ -86,7 +86,7 @@ async def test_a_follower_lives_through_a_broker_restart(keep_mb: int, after: li
         async with AsyncExitStack() as clients:
             async with running_bus(directory=directory, signals=settings) as daemon:
                 bus = await clients.enter_async_context(connected(daemon))
-                signals = bus.signals(thread="t1")
+                signals = bus.signals(thread="t1", gaps="yield")
                 async with asyncio.TaskGroup() as tasks:
                     reading = tasks.create_task(take_signals(signals, 1))
                     await until(lambda: signals.cursors)
@@ -106,7 +106,7 @@ async def test_signals_that_are_pruned_are_one_gap_and_then_what_is_left(thread:
     async with running_bus() as daemon, connected(daemon) as bus:
         await Observer(bus).observe(*[signal("t1")] * 10)
         await daemon.bus.ledger.journal.drop("signal/codex/t1", 6)
-        seen = await drain_signals(bus.signals(thread=thread, since="start", until_head=True))
+        seen = await drain_signals(bus.signals(thread=thread, since="start", until_head=True, gaps="yield"))
         epoch = daemon.bus.ledger.epoch
         assert seen[0] == lifebus.Gap(epoch=epoch, after=0, until=6, reason="pruned", thread="t1")
         assert places(seen) == {"t1": ["pruned", 7, 8, 9, 10]}
@@ -121,7 +121,7 @@ async def test_signals_take_no_more_room_than_they_may_and_a_loud_thread_leaves_
         await until(lambda: daemon.signals.dropped)
         journal = daemon.bus.ledger.journal
         kept = await journal.streams("signal/")
-        seen = places(await drain_signals(bus.signals(since="start", until_head=True)))
+        seen = places(await drain_signals(bus.signals(since="start", until_head=True, gaps="yield")))
         assert sum(one.bytes for one in kept) < 4 * 1_048_576
         assert seen["quiet"] == list(range(1, 21))
         assert seen["loud"][0] == "pruned"  # more may go while it is read: then that is another gap
@@ -130,7 +130,7 @@ async def test_signals_take_no_more_room_than_they_may_and_a_loud_thread_leaves_
 
 async def test_without_room_signals_are_live_only_and_a_loss_is_a_gap() -> None:
     async with running_bus(signals=SignalSettings(keep_mb=0)) as daemon, connected(daemon) as bus:
-        signals, observer = bus.signals(thread="t1"), Observer(bus)
+        signals, observer = bus.signals(thread="t1", gaps="yield"), Observer(bus)
         async with asyncio.TaskGroup() as tasks:
             reading = tasks.create_task(take_signals(signals, 2))
             await until(lambda: signals.cursors)

@@ -20,7 +20,7 @@ async def test_pruning_names_the_consumers_that_lose_something_and_they_are_told
             assert (answer.before, answer.floor, answer.consumers) == (0, 4, ("behind",))
             again = await bus.ledger.prune(3)
             assert (again.before, again.floor, again.consumers) == (4, 4, ())
-            async with bus.consume("behind") as deliveries:
+            async with bus.consume("behind", gaps="yield") as deliveries:
                 assert (await take_gap(deliveries)).until == 4
                 assert [one.position for one in await take(deliveries, 2)] == [5, 6]
             with pytest.raises(InvalidRequest, match="the newest is 6"):

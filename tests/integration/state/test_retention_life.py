@@ -23,7 +23,7 @@ class Slow:
         self.at = 0
 
     async def read(self, bus: lifebus.Bus, many: int, floors: set[int], *, states: bool) -> None:
-        receipts = bus.receipts(since=self.cursor or "start")
+        receipts = bus.receipts(since=self.cursor or "start", gaps="yield")
         for _ in range(many):
             (item,) = await take(receipts, 1)
             assert receipts.cursor is not None
@@ -52,7 +52,7 @@ async def head(bus: lifebus.Bus) -> int:
 async def consume(bus: lifebus.Bus, many: int, done: set[int], floors: set[int]) -> None:
     """Take some receipts under a name, acknowledge most, and leave."""
     last, kept = await head(bus), set[int]()
-    async with bus.consume("n", since="start") as deliveries:
+    async with bus.consume("n", since="start", gaps="yield") as deliveries:
         for number in range(many):
             if done | kept >= set(range(1, last + 1)):
                 return

@@ -67,7 +67,7 @@ async def test_a_gap_names_its_state_and_following_goes_on_exactly_after_it(sess
     async with running_bus() as daemon, connected(daemon) as bus:
         await record_seven(bus)
         await pruned(daemon, 3)
-        receipts = bus.receipts(session=session, since="start")
+        receipts = bus.receipts(session=session, since="start", gaps="yield")
         (gap,) = await take(receipts, 1)
         assert gap == lifebus.Gap(epoch=daemon.bus.ledger.epoch, after=0, until=3, reason="pruned", state_at=3)
         await pruned(daemon, 5)
@@ -91,7 +91,7 @@ async def test_a_named_consumer_gets_the_state_and_what_comes_after_it() -> None
         async with bus.consume("n", since="start"):
             pass
         await pruned(daemon, 3)
-        async with bus.consume("n") as deliveries:
+        async with bus.consume("n", gaps="yield") as deliveries:
             assert (await take_gap(deliveries)).state_at == 3
             await pruned(daemon, 5)
             assert (await deliveries.state()).position == 5
@@ -108,11 +108,11 @@ async def test_scripts_without_an_event_loop_get_the_state_too() -> None:
         def script() -> None:
             with lifebus.blocking.connect(runtime_dir=daemon.settings.runtime_dir) as mine:
                 assert mine.state().position == 5
-                receipts = mine.receipts(since="start")
+                receipts = mine.receipts(since="start", gaps="yield")
                 assert isinstance(next(receipts), lifebus.Gap)
                 assert receipts.state().position == 5
                 assert isinstance(next(receipts), Receipt)
-                with mine.consume("n") as deliveries:
+                with mine.consume("n", gaps="yield") as deliveries:
                     assert isinstance(next(deliveries), lifebus.Gap)
                     assert deliveries.state().position == 5
 
@@ -145,7 +145,7 @@ async def test_a_ledger_that_is_not_durable_keeps_no_state() -> None:
     async with running_bus(backend="memory") as daemon, connected(daemon) as bus:
         await emit(bus, "s1", "s1")
         await daemon.bus.ledger.prune(1, b"")
-        (gap,) = await take(bus.receipts(since="start"), 1)
+        (gap,) = await take(bus.receipts(since="start", gaps="yield"), 1)
         assert isinstance(gap, lifebus.Gap)
         assert gap.state_at is None
         with pytest.raises(InvalidRequest, match="keeps no state"):

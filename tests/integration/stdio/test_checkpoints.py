@@ -59,7 +59,7 @@ async def test_with_a_broker_each_is_on_record(tmp_path: Path) -> None:
             saved = (await peer.ask("checkpoint_save", body))["ok"]
             assert (saved["recorded"], saved["why_not"]) == (True, None)
         found = [one async for one in bus.receipts(session=("codex", "s1"), since="start", until_head=True)]
-    assert [one.payload_receipts[0].payload_id for one in found] == [saved["info"]["checkpoint_id"]]  # type: ignore[union-attr]
+    assert [one.payload_receipts[0].payload_id for one in found] == [saved["info"]["checkpoint_id"]]
 
 
 async def test_without_a_root_there_are_no_checkpoints(tmp_path: Path) -> None:

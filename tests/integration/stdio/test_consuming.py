@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import lifebus
 from lifebus._internal.view import Gap, Position
-from lifebus.consumer import Deliveries
+from lifebus.consumer import Deliveries, Delivery
 from lifebus.stdio.sources import ConsumerSource
 from support.integration.following import emit as emit_many
 from support.integration.stdio_peers import Message, near_peer, raw_peer
@@ -170,7 +170,7 @@ class ScriptedDeliveries:
 async def test_after_a_gap_nothing_comes_until_it_is_acknowledged() -> None:
     gap = Gap(epoch="e", after=3, until=7, reason="pruned")
     deliveries = ScriptedDeliveries(gap, "receipt")
-    consumed = ConsumerSource("sync", cast("Deliveries", deliveries), 5.0)
+    consumed = ConsumerSource("sync", cast("Deliveries[Delivery | Gap]", deliveries), 5.0)
     assert await anext(consumed) is gap
     assert consumed.keys(gap)["cursor"] == "e:7"
     more = asyncio.ensure_future(anext(consumed))
@@ -186,5 +186,5 @@ async def test_after_a_gap_nothing_comes_until_it_is_acknowledged() -> None:
 
 def test_a_gap_without_an_end_is_acknowledged_by_its_beginning() -> None:
     gap = lifebus.Gap(epoch="e", after=3, until=None, reason="epoch_changed")
-    consumed = ConsumerSource("sync", cast("Deliveries", ScriptedDeliveries()), 5.0)
+    consumed = ConsumerSource("sync", cast("Deliveries[Delivery | Gap]", ScriptedDeliveries()), 5.0)
     assert consumed.keys(gap) == {"cursor": "e:3", "gap": gap}

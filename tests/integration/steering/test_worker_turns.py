@@ -93,8 +93,6 @@ async def events_of(bus: lifebus.Bus, job_id: str, last: str) -> list[dict[str, 
     found: list[dict[str, Any]] = []
     async with asyncio.timeout(PATIENCE_S):
         async for one in bus.signals(adapter="lifebus", thread="queue/p1", since="start"):
-            if isinstance(one, lifebus.Gap):
-                continue
             payload = one.envelope["payload"]
             if payload.get("jobId") == job_id:
                 found.append({"type": one.envelope["type"], **payload})

@@ -37,7 +37,7 @@ def dying_sync(descriptor: int, sync: Any = os.fsync) -> None:
     step()
 
 
-async def dying_ack(self: lifebus.consumer.Deliveries, deliveries: Iterable[Any]) -> None:
+async def dying_ack(self: lifebus.Deliveries[Any], deliveries: Iterable[Any]) -> None:
     step()
     await _ack(self, deliveries)
     step()

@@ -57,7 +57,7 @@ class Follower:
 
     async def follow(self, broker: BrokerProcess) -> None:
         async with lifebus.connect("follower", runtime_dir=broker.runtime_dir, timeout=PATIENCE_S) as bus:
-            async for item in bus.signals(adapter=self._adapter, since="start"):
+            async for item in bus.signals(adapter=self._adapter, since="start", gaps="yield"):
                 if isinstance(item, lifebus.Gap):
                     self.gaps.append(item)
                 else:

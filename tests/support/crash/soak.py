@@ -128,7 +128,7 @@ class Soak:
     async def _reconnect(self, bus: lifebus.Bus) -> None:
         """Follow from the start of what is kept, and leave in the middle."""
         count = 0
-        async for item in bus.receipts(since="start"):
+        async for item in bus.receipts(since="start", gaps="yield"):
             self.seen["gap seen"] += isinstance(item, lifebus.Gap)
             self.seen["backfill used"] += 1
             count += 1
@@ -140,12 +140,12 @@ class Soak:
         status = await bus.status()
         self.seen["receipts dropped"] += status.ledger.floor > 0
         cursor = lifebus.Position(status.ledger.epoch, 0)
-        async for item in bus.receipts(since=cursor, until_head=True):
+        async for item in bus.receipts(since=cursor, until_head=True, gaps="yield"):
             self.seen["gap seen"] += isinstance(item, lifebus.Gap)
             break
 
     async def _consume(self, bus: lifebus.Bus) -> None:
-        async with bus.consume("soak", since="start") as deliveries:
+        async with bus.consume("soak", since="start", gaps="yield") as deliveries:
             with anyio.move_on_after(1.0):
                 async for delivery in deliveries:
                     if isinstance(delivery, lifebus.Gap):
@@ -160,7 +160,7 @@ class Soak:
         origin = f"o{self.seen['signal followed'] % 7}-{time.monotonic_ns()}"
         await Observer(bus, origin).observe(*[signal(f"t{number % POOL}", size=500) for number in range(64)])
         with anyio.move_on_after(1.0):
-            async for _ in bus.signals(since="start", until_head=True):
+            async for _ in bus.signals(since="start", until_head=True, gaps="yield"):
                 self.seen["signal followed"] += 1
 
     async def _crowd(self, bus: lifebus.Bus) -> None:

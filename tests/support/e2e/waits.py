@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable
 
 import lifebus
-from lifebus_contract import Receipt
 
 Told = tuple[object, object, object, object]
 """``begun`` or ``ended``, for what, for what kind of thing, and what ended it."""
@@ -17,8 +16,6 @@ async def waits_told(
     """Return what is said of waits from the start until enough is; `on_begun` is what a person does then."""
     told: list[Told] = []
     async for item in bus.receipts(waiting=True, since="start"):
-        if not isinstance(item, Receipt):
-            continue
         facts = item.telemetry_summary
         told.append((facts["waiting"], facts["waiting_for"], facts.get("waiting_kind"), facts.get("waiting_ended_by")))
         if told[-1][0] == "begun" and on_begun is not None:

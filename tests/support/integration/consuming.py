@@ -17,7 +17,7 @@ async def emitted(bus: lifebus.Bus, count: int, *, sessions: int = 1, adapter: s
     )
 
 
-async def take(deliveries: Deliveries, count: int) -> list[Delivery]:
+async def take(deliveries: Deliveries[Delivery | lifebus.Gap], count: int) -> list[Delivery]:
     """Return the next so many deliveries; a gap, or fewer within the deadline, fails the test."""
     found: list[Delivery] = []
     with contextlib.suppress(TimeoutError):
@@ -30,7 +30,7 @@ async def take(deliveries: Deliveries, count: int) -> list[Delivery]:
     return found
 
 
-async def take_gap(deliveries: Deliveries) -> lifebus.Gap:
+async def take_gap(deliveries: Deliveries[Delivery | lifebus.Gap]) -> lifebus.Gap:
     """Return the next item, which is a gap."""
     async with asyncio.timeout(PATIENCE_S):
         item = await anext(deliveries)
@@ -38,7 +38,7 @@ async def take_gap(deliveries: Deliveries) -> lifebus.Gap:
     return item
 
 
-async def nothing_comes(deliveries: Deliveries) -> None:
+async def nothing_comes(deliveries: Deliveries[Delivery | lifebus.Gap]) -> None:
     """Wait a moment in which no delivery comes."""
     try:
         async with asyncio.timeout(0.15):

@@ -5,7 +5,7 @@ import contextlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 import lifebus
 from lifebus.client import Emitted
@@ -15,6 +15,8 @@ from lifebus_contract.codec import decode_receipt
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_transports.zmq.receipts import ReceiptPublisher
 from support.patience import PATIENCE_S
+
+T = TypeVar("T", bound=Receipt | lifebus.Gap)
 
 
 def frame(session: str | None = "s1", *, adapter: str = "codex", **fields: Any) -> CallbackRequest:
@@ -27,9 +29,9 @@ async def emit(bus: lifebus.Bus, *sessions: str) -> list[Emitted]:
     return await bus.emit([frame(session) for session in sessions])
 
 
-async def take(subscription: lifebus.Subscription, many: int) -> list[Receipt | lifebus.Gap]:
+async def take(subscription: lifebus.Subscription[T], many: int) -> list[T]:
     """Return the next so many items; fewer within the deadline fail the test."""
-    found: list[Receipt | lifebus.Gap] = []
+    found: list[T] = []
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(PATIENCE_S):
             while len(found) < many:
@@ -38,7 +40,7 @@ async def take(subscription: lifebus.Subscription, many: int) -> list[Receipt | 
     return found
 
 
-async def drain(subscription: lifebus.Subscription) -> list[Receipt | lifebus.Gap]:
+async def drain(subscription: lifebus.Subscription[T]) -> list[T]:
     """Return every item of a subscription that ends."""
     async with asyncio.timeout(PATIENCE_S):
         return [item async for item in subscription]
@@ -51,7 +53,7 @@ async def until(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.001)
 
 
-async def joined(*subscriptions: lifebus.Subscription) -> None:
+async def joined(*subscriptions: lifebus.Subscription[Receipt | lifebus.Gap]) -> None:
     """Wait until subscriptions that are being read have joined: then they know their place."""
     await until(lambda: all(one.cursor is not None for one in subscriptions))
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -10,6 +11,8 @@ from lifebus.signals import SignalReceived, Signals
 from lifebus_adapters.app_server import Observed, SignalSeen
 from lifebus_transports.messages.signals import Observation, Observe, ObserveAnswer, ObservedSignal
 from support.patience import PATIENCE_S
+
+T = TypeVar("T", bound=SignalReceived | lifebus.Gap)
 
 EVENT = "app_server.item.agent_message.delta"
 
@@ -66,13 +69,13 @@ class Observer:
         return answer.through
 
 
-async def take_signals(signals: Signals, many: int) -> list[SignalReceived | lifebus.Gap]:
+async def take_signals(signals: Signals[T], many: int) -> list[T]:
     """Return the next so many items."""
     async with asyncio.timeout(PATIENCE_S):
         return [await anext(signals) for _ in range(many)]
 
 
-async def drain_signals(signals: Signals) -> list[SignalReceived | lifebus.Gap]:
+async def drain_signals(signals: Signals[T]) -> list[T]:
     """Return every item of a follower that ends."""
     async with asyncio.timeout(PATIENCE_S):
         return [item async for item in signals]

@@ -126,7 +126,7 @@ class Traffic:
     def __init__(self, session: str | None) -> None:
         self.session = session
         self.acked: list[Receipt] = []
-        self.seen: list[Receipt | lifebus.Gap] = []
+        self.seen: list[Receipt] = []
         self.stop = False
 
     async def emit(self, bus: lifebus.Bus) -> None:

@@ -265,7 +265,7 @@ def _stream(settings: "Settings") -> CheckResult:
     from lifebus.cli.connection import on_bus  # noqa: PLC0415
 
     async def join(bus: "Bus") -> None:
-        async for _ in bus.receipts(until_head=True):
+        async for _ in bus.receipts(until_head=True, gaps="yield"):
             pass
 
     # Joining proves the publishing socket too; `status` proves only the request socket.

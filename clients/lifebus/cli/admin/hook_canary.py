@@ -78,7 +78,7 @@ async def _arrived(bus: "Bus", head: int, expected: set[str], patience: float) -
     found: set[str] = set()
     if not expected:
         return found
-    receipts = bus.receipts(since=head, where=_is_canary)
+    receipts = bus.receipts(since=head, where=_is_canary, gaps="yield")
     with anyio.move_on_after(patience):
         async for item in receipts:
             if not isinstance(item, Gap):

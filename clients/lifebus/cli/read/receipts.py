@@ -3,7 +3,6 @@
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from datetime import datetime
-from functools import partial
 from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
@@ -362,8 +361,16 @@ async def _print_all(
     names = SessionNames()
     await names.learn(bus)
     printer = ReceiptPrinter(json=json, names=names)
-    chosen = partial(bus.receipts, waiting=filters.waiting, failed=filters.failed, canaries=canaries)
-    receipts = chosen(session=filters.session_pair, since=start, where=keep, until_head=not follow)
+    receipts = bus.receipts(
+        session=filters.session_pair,
+        since=start,
+        where=keep,
+        waiting=filters.waiting,
+        failed=filters.failed,
+        canaries=canaries,
+        until_head=not follow,
+        gaps="yield",
+    )
     if follow and printer.form == "columns":
         say("following; Ctrl-C ends", color="dim")
     await print_each(names.known(bus, receipts), lambda item: printer.show(item, receipts.cursor))

@@ -87,6 +87,7 @@ def signals(
             event=_pattern(adapter, which.event),
             where=keep,
             until_head=not follow,
+            gaps="yield",
         )
         await _print_all(following, follow=follow, json=connection.json)
 
@@ -106,7 +107,7 @@ def _later_than(moment: datetime) -> "Callable[[SignalReceived], bool]":
     return lambda signal: str(signal.envelope.get("receivedAt")) >= earliest
 
 
-async def _print_all(following: "Signals", *, follow: bool, json: bool) -> None:
+async def _print_all(following: "Signals[SignalReceived | Gap]", *, follow: bool, json: bool) -> None:
     from lifebus.cli.printing import print_each  # noqa: PLC0415
 
     show = _show_json if json else _show_columns if sys.stdout.isatty() else _show_line
