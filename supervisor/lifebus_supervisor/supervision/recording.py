@@ -8,12 +8,14 @@ import anyio
 import structlog
 
 from lifebus_broker.ports import StoredReceipt
+from lifebus_broker.privacy import Privacy
 from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.dispatch import EmissionResult
 from lifebus_broker.state.telemetry_keys import COMPACTIONS_BEFORE, PROCESS, SUPERVISOR, WAITING
 from lifebus_contract import AdapterManifest, LifecycleEvent
 from lifebus_supervisor.supervision.monitor.process import process_text
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonitor
+from lifebus_supervisor.supervision.monitor.whereabouts import unrecorded_place
 from lifebus_supervisor.supervision.monitor_table import MonitorTable
 from lifebus_supervisor.supervision.rules.emissions import emissions_of
 from lifebus_supervisor.supervision.rules.findings import SupervisionFinding, tick_finding
@@ -70,7 +72,7 @@ class Recorder:
     ) -> tuple[StoredReceipt, ...]:
         """Record what was found of a session, behind a tick that carries what a restarted supervisor has to know."""
         registered = self._bus.registry.get(monitor.key[0])
-        facts = unrecorded_facts(monitor)
+        facts = unrecorded_facts(monitor, self._bus.router.privacy, begins=bool(findings))
         if registered is None or not monitor.loaded or self._now() < monitor.paused_until or not (findings or facts):
             return ()
         only_ends = not facts and all(one.event in _ENDS or WAITING in one.telemetry for one in findings)
@@ -110,12 +112,16 @@ class Recorder:
                 _log.debug("finding_refused", code=result.refusal.code, failure=result.refusal.failure_class.value)
 
 
-def unrecorded_facts(monitor: SessionMonitor) -> dict[str, Any]:
-    """Return what a restarted supervisor has to know and the ledger does not: the process, and old compactions."""
+def unrecorded_facts(monitor: SessionMonitor, privacy: Privacy, *, begins: bool = False) -> dict[str, Any]:
+    """Return what the ledger does not know of a session and has to: the process, old compactions, where it works.
+
+    The last of them is no reason to begin a session's record; `begins` says that there is another one.
+    """
     state = monitor.state
     if not monitor.is_live:
         return {}
     harness, before = monitor.process.harness, monitor.compactions.before_supervision
     process = None if harness is None else process_text(harness)
     facts: dict[str, Any] = {PROCESS: process} if process != state.process else {}
-    return facts | ({COMPACTIONS_BEFORE: before} if before != state.before else {})
+    facts |= {COMPACTIONS_BEFORE: before} if before != state.before else {}
+    return facts | (unrecorded_place(monitor.place, state, privacy) if begins or monitor.is_on_record else {})

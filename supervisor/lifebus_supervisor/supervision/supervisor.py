@@ -269,7 +269,7 @@ class Supervisor:
             if only_settling and settles_at(monitor, self.limits.settle_s) is None:
                 continue
             findings = self._findings(monitor, distrust(monitor.key[0]), scheduled=scheduled)
-            if findings or unrecorded_facts(monitor):
+            if findings or unrecorded_facts(monitor, self._bus.router.privacy):
                 found.append((monitor, findings))
             self._retire(monitor, busy=bool(findings), scheduled=scheduled)
         stored = await self._recorder.record_all(found, scheduled=scheduled)

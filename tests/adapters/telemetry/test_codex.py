@@ -16,6 +16,7 @@ from lifebus_adapters.shared.telemetry import (
     TurnEnded,
     TurnStarted,
     Usage,
+    Whereabouts,
 )
 from lifebus_contract import InvalidRequest
 from support.adapters.calls import call, events, ids
@@ -277,7 +278,7 @@ def test_a_turn_that_is_complete_without_its_prompt_was_refused(
 def test_a_killed_session_shows_a_turn_that_never_ends() -> None:
     (path,) = CAPTURES.glob("codex/exec_sigkill/sessions/*.jsonl")
     found = facts_of("codex", str(path), records_of(path))
-    assert [type(fact) for fact in found] == [TurnStarted, Activity]
+    assert [type(fact) for fact in found] == [Whereabouts, TurnStarted, Activity]
 
 
 def test_two_stops_of_one_turn_are_one_turn_in_the_file_that_went_on_once() -> None:
@@ -336,12 +337,12 @@ def test_a_users_own_rollout_is_read(changes: dict[str, Any]) -> None:
 
 def test_the_first_line_of_a_forked_files_parent_changes_nothing() -> None:
     parents = meta(id=OTHER, session_id=OTHER, thread_source="subagent")
-    assert [fact.session for fact in read(meta(forked_from_id=OTHER), parents, tokens(5))] == [SESSION]
+    assert [fact.session for fact in read(meta(forked_from_id=OTHER, cwd=None), parents, tokens(5))] == [SESSION]
     assert read(meta(thread_source="subagent"), meta(), tokens(5)) == []
 
 
 def test_without_a_telling_name_the_first_line_names_the_session() -> None:
-    found = facts_of("codex", "/somewhere/else.jsonl", [tokens(1), meta(id=OTHER), tokens(5)])
+    found = facts_of("codex", "/somewhere/else.jsonl", [tokens(1), meta(id=OTHER, cwd=None), tokens(5)])
     assert [(fact.session, isinstance(fact, Usage)) for fact in found] == [(OTHER, True)]
 
 

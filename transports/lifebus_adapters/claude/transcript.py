@@ -13,6 +13,8 @@
   the stop or gave context; else it goes on with the next request, up to nine times.
 - A prompt that a hook refused leaves only a line with `promptSubmitEnding`, which names no prompt.
 - After /clear the new file's lines still name the old session in `session_id`; `sessionId` is right.
+- Every line of the conversation has `cwd` and `gitBranch`; the branch is empty outside of a repository.  What the user
+  calls the session stands in lines `custom-title`, what Claude Code made up in `ai-title`; the user's word counts.
 - Requests and attachments are most of the bytes: they are passed over by their first bytes, without parsing.
 - A fork begins with its parent's lines, under its own session id and the id of its own first prompt.  They count for
   the context, not for ends and compactions: those were the other's.  Answers among them name the other in
@@ -33,7 +35,7 @@ from lifebus_adapters.claude.records import (
     UserMessage,
 )
 from lifebus_adapters.claude.windows import window_of
-from lifebus_adapters.shared.lines import named
+from lifebus_adapters.shared.lines import named, plain_text, title_text
 from lifebus_adapters.shared.telemetry import (
     Activity,
     Compacted,
@@ -42,6 +44,7 @@ from lifebus_adapters.shared.telemetry import (
     TurnEnded,
     TurnStarted,
     Usage,
+    Whereabouts,
 )
 from lifebus_adapters.shared.tool_calls import OpenCalls
 
@@ -80,6 +83,9 @@ class TranscriptReader:
         self._refused = False
         self._compactions = 0
         self._calls = OpenCalls()
+        self._place: Whereabouts | None = None
+        self._title: str | None = None
+        self._made_up_title: str | None = None
 
     def read(self, record: bytes) -> Sequence[Fact]:
         """Return the facts in a line (see `RecordReader`).
@@ -97,6 +103,11 @@ class TranscriptReader:
         self._note_copies(line)
         # After /clear `session_id` is still the old one; this is the camel-case `sessionId`.
         session = named(line.session_id, "sessionId") or self._session
+        if session is None or line.is_sidechain or self._is_copied:
+            return self._of_session(session, line)
+        return (*self._of_session(session, line), *self._moved(session, line))
+
+    def _of_session(self, session: str | None, line: Line) -> Sequence[Fact]:
         if session is None or line.is_sidechain or line.type not in _MESSAGE_TYPES:
             return ()
         if line.type == "assistant":
@@ -104,6 +115,23 @@ class TranscriptReader:
         if line.type == "user":
             return self._prompt(session, line, USER_MESSAGE.read(line.message))
         return self._system(session, line)
+
+    def _moved(self, session: str, line: Line) -> Sequence[Fact]:
+        """Return where the session works and what it is called, where this line changes that."""
+        known = self._place or Whereabouts(session=session)
+        self._made_up_title = title_text(line.ai_title) or self._made_up_title
+        self._title = title_text(line.custom_title) or self._title
+        place = Whereabouts(
+            session=session,
+            # The first one: hooks say every other one at once.
+            cwd=known.cwd or plain_text(line.cwd),
+            git_branch=plain_text(line.git_branch) or known.git_branch,
+            title=self._title or self._made_up_title,
+        )
+        if place == known:
+            return ()
+        self._place = place
+        return (place,)
 
     def _note_copies(self, line: Line) -> None:
         """Note whether a fork copied this line, and perhaps those behind it, from another session's file."""

@@ -13,17 +13,19 @@
   Its first line shows it: `source` is an object, `thread_source` is not the user, a parent thread is named, or
   `session_id` is not `id`.  A file whose first line is missing is taken for a session of its own, which no hook names:
   nothing is taken for the parent's in any case.
+- The first line has the directory and the branch as they were when the session began; outside of a repository its
+  `git` is empty.  No later line has them, and none has a title.
 - A fork has its own session and goes on with its parent's ordinals.  Older versions repeated the parent's lines, that
   parent's first line too; so only the first of them counts.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from lifebus_adapters.app_server.errors import ErrorInfo, error_facts
-from lifebus_adapters.shared.lines import LineDecoder, named
+from lifebus_adapters.shared.lines import LineDecoder, named, plain_text
 from lifebus_adapters.shared.telemetry import (
     Activity,
     Compacted,
@@ -32,6 +34,7 @@ from lifebus_adapters.shared.telemetry import (
     TurnEnded,
     TurnStarted,
     Usage,
+    Whereabouts,
 )
 from lifebus_adapters.shared.tool_calls import OpenCalls
 from lifebus_contract.fields import Count, FactValue
@@ -71,6 +74,8 @@ class _Meta(Struct):
     parent_thread_id: str | None = None
     thread_source: str | None = None
     source: str | dict[str, Any] | None = None
+    cwd: Any = None
+    git: Any = None
 
 
 class _TurnContext(Struct):
@@ -151,15 +156,15 @@ class RolloutReader:
         if line.payload == _NULL:
             return ()
         if line.type == "session_meta":
-            self._open(_META.read(line.payload))
+            return self._open(_META.read(line.payload))
         if self._session is None or self._is_subagent:
             return ()
         return self._of_session(self._session, line)
 
-    def _open(self, meta: _Meta) -> None:
+    def _open(self, meta: _Meta) -> Sequence[Fact]:
         # Older versions repeated the first line of a fork's parent: only the file's own one counts.
         if self._has_meta:
-            return
+            return ()
         self._has_meta = True
         own = named(meta.id, "payload.id")
         # The id in the file's name counts more than that of its first line.
@@ -169,6 +174,13 @@ class RolloutReader:
         elsewhere = meta.thread_source is None and (meta.session_id or own) != own
         self._is_subagent = bool(meta.parent_thread_id) or made_by_codex or elsewhere
         self._is_subagent |= meta.thread_source not in _THREAD_OF_USER
+        if self._session is None or self._is_subagent:
+            return ()
+        said: object = meta.git
+        git = cast("dict[str, Any]", said) if isinstance(said, dict) else {}
+        cwd, branch = plain_text(meta.cwd), plain_text(git.get("branch"))
+        began = Whereabouts(session=self._session, cwd=cwd, git_branch=branch, at_start=True)
+        return (began,) if cwd or branch else ()
 
     def _of_session(self, session: str, line: _Line) -> Sequence[Fact]:
         match line.type:

@@ -6,15 +6,16 @@
   repeat old prompts and answers, so they begin and end no turn.
 - A compaction that splits ends the session with the reason `compression`; a child session goes on.
 - Messages that the user took back are not live either, but not `compacted`: that proves nothing.
+- `sessions` has the branch of the directory and the title; both may come and change at any time.
 - A session's end is stored for each run of the program, and taken back when it is resumed.
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
-from lifebus_adapters.shared.lines import named
+from lifebus_adapters.shared.lines import named, plain_text, title_text
 from lifebus_adapters.shared.rows import HISTORY_ROWS, Row, RowDecoder, TablePosition
 from lifebus_adapters.shared.telemetry import (
     Activity,
@@ -24,6 +25,7 @@ from lifebus_adapters.shared.telemetry import (
     SessionClosed,
     TurnEnded,
     TurnStarted,
+    Whereabouts,
 )
 from lifebus_contract import InvalidRequest
 from lifebus_contract.fields import Count
@@ -49,6 +51,15 @@ WHERE id IN (SELECT session_id FROM messages WHERE id > (SELECT max(id) FROM mes
 ORDER BY ended_at LIMIT ?
 """
 
+# A column that an older version does not have is found in the outer row, where it is null.
+_PLACES: Final = """
+SELECT known.id,
+  (SELECT git_branch FROM sessions AS own WHERE own.id = known.id),
+  (SELECT title FROM sessions AS own WHERE own.id = known.id)
+FROM sessions AS known, (SELECT NULL AS git_branch, NULL AS title)
+WHERE known.id IN (SELECT session_id FROM messages WHERE id > (SELECT max(id) FROM messages) - ?) LIMIT ?
+"""
+
 _SPLIT: Final = "compression"
 # After these the model is asked again: the turn goes on.
 _TO_THE_MODEL: Final = frozenset({"tool_calls", "function_call"})
@@ -63,6 +74,12 @@ class _Message(Struct, array_like=True):
     live: Count | None
 
 
+class _Place(Struct, array_like=True):
+    session: str
+    git_branch: Any
+    title: Any
+
+
 class _Session(Struct, array_like=True):
     session: str
     ended_at: float
@@ -71,6 +88,7 @@ class _Session(Struct, array_like=True):
 
 _MESSAGE: Final = RowDecoder(_Message)
 _SESSION: Final = RowDecoder(_Session)
+_PLACE: Final = RowDecoder(_Place)
 
 
 class MessageReader:
@@ -79,11 +97,13 @@ class MessageReader:
     def __init__(self) -> None:
         self._position = TablePosition()
         self._ended_at = 0.0
+        self._places: dict[str, Whereabouts] = {}
 
     def queries(self) -> Sequence[RowQuery]:
         """Return what to ask now (see `DatabaseReader`)."""
         return (
             RowQuery(sql=_NEWS, values=(self._position.at, HISTORY_ROWS, _ROWS), limit=_ROWS),
+            RowQuery(sql=_PLACES, values=(HISTORY_ROWS, _ROWS), limit=_ROWS),
             RowQuery(sql=_ENDED, values=(HISTORY_ROWS, self._ended_at, _ROWS), limit=_ROWS),
         )
 
@@ -95,9 +115,19 @@ class MessageReader:
         """
         if query.sql == _ENDED:
             return self._ended(rows)
+        if query.sql == _PLACES:
+            return self._moved(rows)
         # Taken before the rows are read, which moves the position.
         before = self._position.at or 0
         return self._position.read(rows, lambda row: _facts_of(_MESSAGE.read(row), before))
+
+    def _moved(self, rows: Sequence[Row]) -> Sequence[Fact]:
+        """Return of which sessions the branch or the title is news."""
+        found = [_place(_PLACE.read(row)) for row in rows]
+        news = [one for one in found if one != self._places.get(one.session, Whereabouts(session=one.session))]
+        # Those that were not asked for any more have no recent messages.
+        self._places = {one.session: one for one in found}
+        return news
 
     def _ended(self, rows: Sequence[Row]) -> Sequence[Fact]:
         ended = [_SESSION.read(row) for row in rows]
@@ -122,6 +152,13 @@ def _facts_of(message: _Message, before: int) -> Sequence[Fact]:
         evidence = f"database:messages.finish_reason.{message.finish[:64]}"
         return (TurnEnded(session=session, evidence=evidence if evidence.isprintable() else "database:messages"),)
     return (Activity(session=session),)
+
+
+def _place(place: _Place) -> Whereabouts:
+    session = named(place.session, "id")
+    if session is None:
+        raise InvalidRequest("a session without its id", code="missing", field="$.id")
+    return Whereabouts(session=session, git_branch=plain_text(place.git_branch), title=title_text(place.title))
 
 
 def _end(ended: _Session) -> Sequence[Fact]:

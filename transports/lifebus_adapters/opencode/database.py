@@ -8,14 +8,17 @@
   ends it; a compaction that follows makes it go on.
 - What belongs to a message may be stored again long after it was sent.
 - The window is not in the database.
+- A session is stored again with each change, with its directory and its title: a placeholder with the time, until the
+  model has made one or the user has given one.
 """
 
+import re
 from collections.abc import Sequence
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from msgspec import Struct
 
-from lifebus_adapters.shared.lines import LineDecoder, bounded_sum, named
+from lifebus_adapters.shared.lines import LineDecoder, bounded_sum, named, plain_text, title_text
 from lifebus_adapters.shared.rows import HISTORY_ROWS, Row, RowDecoder, TablePosition, json_bytes
 from lifebus_adapters.shared.telemetry import (
     Activity,
@@ -26,6 +29,7 @@ from lifebus_adapters.shared.telemetry import (
     TurnEnded,
     TurnStarted,
     Usage,
+    Whereabouts,
 )
 from lifebus_contract import InvalidRequest
 from lifebus_contract.fields import Count
@@ -47,7 +51,9 @@ SELECT number, session, type,
   json_type(d, '$.info.summary'), json_extract(d, '$.info.finish'), json_extract(d, '$.info.time.completed'),
   json_extract(d, '$.info.modelID'), json_extract(d, '$.info.tokens'), json_extract(d, '$.info.error.name'),
   json_extract(d, '$.part.messageID'), json_extract(d, '$.part.type'),
-  json_type(d, '$.part.synthetic'), json_type(d, '$.part.auto')
+  json_type(d, '$.part.synthetic'), json_type(d, '$.part.auto'),
+  CASE WHEN type LIKE 'session.%' THEN json_extract(d, '$.info.directory') END,
+  CASE WHEN type LIKE 'session.%' THEN json_extract(d, '$.info.title') END
 FROM (
   SELECT rowid AS number, aggregate_id AS session, type, CASE WHEN json_valid(data) THEN data ELSE 'null' END AS d
   FROM event WHERE rowid > coalesce(?, (SELECT max(rowid) FROM event) - ?, 0) ORDER BY rowid LIMIT ?
@@ -88,6 +94,8 @@ class _Event(Struct, array_like=True):
     part: str | None
     synthetic: str | None
     auto: str | None
+    directory: Any
+    title: Any
 
 
 _EVENT: Final = RowDecoder(_Event)
@@ -96,6 +104,8 @@ _TOKENS: Final = LineDecoder(Tokens)
 _INTERRUPTED: Final = "MessageAbortedError"
 _TO_THE_MODEL: Final = frozenset({"tool-calls", "unknown"})
 """After an answer with one of these reasons to finish, the model is asked again."""
+_SESSION: Final = ("session.created.", "session.updated.")
+_PLACEHOLDER: Final = re.compile(r"(New|Child) session - \d{4}-\d\d-\d\dT")
 _NO_END: Final = "ContextOverflowError"
 """OpenCode answers it with a compaction and goes on."""
 
@@ -122,6 +132,7 @@ class EventReader:
         # The turn that began last in a session, and the turn that each message of a user belongs to.
         self._newest: dict[str, str] = {}
         self._turn_of: dict[str, str] = {}
+        self._places: dict[str, Whereabouts] = {}
 
     def queries(self) -> Sequence[RowQuery]:
         """Return what to ask now (see `DatabaseReader`)."""
@@ -148,7 +159,21 @@ class EventReader:
             return self._message(session, event)
         if event.type.startswith("message.part.updated."):
             return self._part(session, event)
-        return ()
+        return self._moved(session, event) if event.type.startswith(_SESSION) else ()
+
+    def _moved(self, session: str, event: _Event) -> Sequence[Fact]:
+        """Return where a session works and what it is called, where that is news."""
+        title = title_text(event.title)
+        if title is not None and _PLACEHOLDER.match(title):
+            title = None
+        known = self._places.get(session) or Whereabouts(session=session)
+        # A change may be stored with what it changes alone.
+        cwd = known.cwd or plain_text(event.directory)
+        place = Whereabouts(session=session, cwd=cwd, title=title or known.title)
+        if place == known:
+            return ()
+        _remember(self._places, session, place)
+        return (place,)
 
     def _message(self, session: str, event: _Event) -> Sequence[Fact]:
         message = named(event.message, "info.id")

@@ -12,6 +12,7 @@ from lifebus_contract.fields import MAX_INTEGER
 T = TypeVar("T")
 
 _NAME_CHARACTERS: Final = 256
+_TEXT_CHARACTERS: Final = 1024
 _UUID_CHARACTERS: Final = 36
 _DASHES: Final = (8, 13, 18, 23)
 
@@ -65,6 +66,19 @@ def named(value: str | None, field: str) -> str | None:
     if len(value) > _NAME_CHARACTERS or not value.isprintable():
         raise InvalidRequest(f"`{field}` is no printable name", code="bad_identifier", field=f"$.{field}")
     return value
+
+
+def plain_text(value: object) -> str | None:
+    """Return a directory or a branch that a record names, None where it is no text that a receipt can hold.
+
+    It is evidence and no id: nothing in it is worth losing the record.
+    """
+    return value if isinstance(value, str) and 0 < len(value) <= _TEXT_CHARACTERS and value.isprintable() else None
+
+
+def title_text(value: object) -> str | None:
+    """Return a title of a record, cut to what a receipt can hold; None where there is none."""
+    return value[:_TEXT_CHARACTERS] if isinstance(value, str) and value.strip() else None
 
 
 def bounded_sum(*tokens: int | None) -> int:

@@ -104,13 +104,38 @@ class ToolsDone(Struct, frozen=True, kw_only=True, tag=True):
     at_ms: int
 
 
+class Whereabouts(Struct, frozen=True, kw_only=True, tag=True):
+    """Where a session works and what its harness calls it; None where the file does not say it.
+
+    `cwd` is the directory in which it began.  One that is `at_start` says how all of it was then: what anybody has said
+    since counts more.
+    """
+
+    session: str
+    cwd: str | None = None
+    git_branch: str | None = None
+    title: str | None = None
+    at_start: bool = False
+
+
 class Activity(Struct, frozen=True, kw_only=True, tag=True):
     """The model or a tool did something: a sign of life, nothing more."""
 
     session: str
 
 
-Fact = Usage | WindowKnown | Compacted | TurnStarted | TurnContinued | TurnEnded | SessionClosed | ToolsDone | Activity
+Fact = (
+    Usage
+    | WindowKnown
+    | Compacted
+    | TurnStarted
+    | TurnContinued
+    | TurnEnded
+    | SessionClosed
+    | ToolsDone
+    | Whereabouts
+    | Activity
+)
 """Every fact that telemetry can hold."""
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from lifebus_adapters.adapter import CallerProcess
 from lifebus_adapters.app_server import ThreadClosed, ThreadOpened
-from lifebus_adapters.shared.telemetry import Compacted, Fact, ToolsDone, TurnEnded, TurnStarted
+from lifebus_adapters.shared.telemetry import Compacted, Fact, ToolsDone, TurnEnded, TurnStarted, Whereabouts
 from lifebus_broker.state.receipt_view import ReceiptLike
 from lifebus_broker.state.session_reducer import apply_receipt, is_app
 from lifebus_broker.state.session_state import SessionState
@@ -24,6 +24,7 @@ from lifebus_supervisor.supervision.monitor.hooks import HookState
 from lifebus_supervisor.supervision.monitor.process import ProcessState
 from lifebus_supervisor.supervision.monitor.telemetry import TelemetryState
 from lifebus_supervisor.supervision.monitor.turns import TurnState
+from lifebus_supervisor.supervision.monitor.whereabouts import on_whereabouts
 
 SessionKey = tuple[str, str]
 """(adapter_id, harness_session_id)."""
@@ -61,6 +62,8 @@ class SessionMonitor:
     deferred: tuple[DeferredFact, ...] = ()
     # When the session's file last showed that every tool had given its result, in milliseconds since 1970.
     tools_done_ms: int | None = None
+    # Where the session's files say that it works, and what it is called.
+    place: Whereabouts | None = None
     # Consecutive ticks without news, after which a session that is over is forgotten.
     idle_ticks: int = 0
     # How often in a row recording findings changed nothing, because they were refused or known.
@@ -235,6 +238,8 @@ class SessionMonitor:
         state = self.state
         if isinstance(fact, ToolsDone):
             self.tools_done_ms = max(fact.at_ms, self.tools_done_ms or 0)
+        if isinstance(fact, Whereabouts):
+            self.place = on_whereabouts(self.place, fact)
         self.telemetry = telemetry.on_fact(self.telemetry, fact, tick, source)
         if isinstance(fact, Compacted):
             is_old = history and (self.telemetry.only_history or self.compactions.new_to_ledger)
