@@ -288,6 +288,10 @@ class Ledger(Protocol):
         """The latest time of any receipt, in seconds since the epoch; None when there never was one."""
         ...
 
+    def is_congested(self) -> bool:
+        """Whether so much waits for a commit already that an append which can wait should."""
+        ...
+
     @property
     def journal(self) -> Journal:
         """The side log in the same file."""
@@ -306,8 +310,7 @@ class Ledger(Protocol):
     async def find(self, scopes: Sequence[tuple[str, str, str]]) -> list[Known | None]:
         """Return, for each (client_id, adapter_id, idempotency_key), the stored digest and receipt.
 
-        None where the key is unknown; a receipt of None where only the tombstone is left, a refusal where it is
-        damaged.
+        None where the key is unknown; a receipt of None where the tombstone is left, a refusal where it is damaged.
         """
         ...
 
@@ -315,8 +318,7 @@ class Ledger(Protocol):
         """Return committed receipts; never blocks the writer.
 
         Raises:
-            LifebusError: with the code ``row_damaged``, where the first receipt after `after` is damaged and the query
-                does not pass over it.
+            LifebusError: ``row_damaged``, where the first receipt is damaged and the query does not pass over it.
         """
         ...
 
@@ -332,9 +334,8 @@ class Ledger(Protocol):
     async def prune(self, keep_after: int, base: bytes) -> int:
         """Drop whole receipts up to a position, keep tombstones of their keys, and return the new floor.
 
-        The floor moves no further than the head, and never back: then nothing changes.  `base` is the dump of the
-        stores after `keep_after`, kept in place of the receipts and not interpreted; floor and base are committed
-        together, before the first receipt is deleted.
+        The floor moves no further than the head, and never back.  `base` is the dump of the stores after `keep_after`;
+        it is kept uninterpreted in place of the receipts, and committed with the floor before the first one is deleted.
 
         Raises:
             LifebusError: the ledger is closed, or its disk takes no writes now.
@@ -389,12 +390,11 @@ class Invoker(Protocol):
     """Someone who can ask a callback client: an in-process function, a ZeroMQ worker, a command."""
 
     async def invoke(self, envelope: DispatchEnvelope, evidence: Evidence) -> CallbackResponse:
-        """Return the client's answer.
+        """Return the client's answer; the router applies the deadline itself.
 
         What it adds to `evidence` stands in the client's receipt, however the call ends: answered, refused, cut off.
 
         Raises:
-            LifebusError: the client cannot be reached (transport_error) or answered nonsense (invalid_request);
-                the router applies the deadline itself.
+            LifebusError: it cannot be reached (transport_error) or answered nonsense (invalid_request).
         """
         ...

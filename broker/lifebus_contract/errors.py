@@ -22,6 +22,7 @@ _UNKNOWN: Final = ErrorCode(FailureClass.INTERNAL_ERROR, "a code of somebody els
 class LifebusError(Exception):
     """Base of every error a caller may see; carries a failure class and a retry class.
 
+    `retry_after_ms` is the pause that a busy broker asks for, 0 where it asks for none.
     `field` is the path of the first faulty field (``$.adapter_id``) where there is one,
     `code` a short stable word that names the rule (``duplicate_id_conflict``); `codes.CODES` lists them.  A plain
     `LifebusError` without a failure class has that of its code.
@@ -37,8 +38,10 @@ class LifebusError(Exception):
         retry_class: RetryClass | None = None,
         field: str | None = None,
         code: str | None = None,
+        retry_after_ms: int = 0,
     ) -> None:
         super().__init__(detail)
+        self.retry_after_ms = retry_after_ms
         self.detail = detail
         # A class that is given came from a wire or a caller who knows better than the table.
         known = _UNKNOWN if code is None or failure_class is not None else CODES.get(code, _UNKNOWN)
@@ -118,8 +121,16 @@ def error_for(
     retry_class: RetryClass | None = None,
     field: str | None = None,
     code: str | None = None,
+    retry_after_ms: int = 0,
 ) -> LifebusError:
     """Return the exception that stands for a failure reported over a wire."""
     # A full disk is no `BrokerBusy`: it does not go away by itself, though it refuses before storing, too.
     kind = BrokerBusy if code == "busy" else _BY_FAILURE.get(failure_class, LifebusError)
-    return kind(detail, failure_class=failure_class, retry_class=retry_class, field=field, code=code)
+    return kind(
+        detail,
+        failure_class=failure_class,
+        retry_class=retry_class,
+        field=field,
+        code=code,
+        retry_after_ms=retry_after_ms,
+    )

@@ -29,6 +29,12 @@ from lifebus_contract import Receipt, encode_json
 COLUMNS: Final = 14
 """How many values a drafted row has in `Batch.values`, in the order of the view `intake`."""
 
+COMMIT_ROWS: Final = 512
+"""Rows after which no further append joins a transaction."""
+
+COMMIT_WEIGHT: Final = 1_048_576
+"""Estimated bytes after which no further append joins a transaction."""
+
 
 class Tip(Struct, frozen=True):
     """The newest receipt of a stream: what the next one continues; position 0 in a stream without any.

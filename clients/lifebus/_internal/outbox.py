@@ -75,7 +75,7 @@ class Outbox:
                     return [pending.result.result() for pending in batch]
                 if left <= 0:
                     raise DeadlineExceeded(f"no acknowledgement within {seconds:g} s; it may be recorded")
-                await asyncio.sleep(min(left, backoff.next()))
+                await asyncio.sleep(min(left, _asked_pause(unsettled) + backoff.next()))
                 self._resend(unsettled)
         finally:
             _abandon(batch)
@@ -187,6 +187,12 @@ def _is_open(pending: _PendingEmission) -> bool:
         return True
     refusal = pending.result.result().refusal
     return refusal is not None and refusal.code == "busy"
+
+
+def _asked_pause(unsettled: Iterable[_PendingEmission]) -> float:
+    """Return the longest pause that a busy broker asks for, in seconds."""
+    refusals = (pending.result.result().refusal for pending in unsettled if pending.result.done())
+    return max((refusal.retry_after_ms for refusal in refusals if refusal is not None), default=0) / 1000
 
 
 def _refuse(batch: Iterable[_PendingEmission], fault: BaseException) -> None:

@@ -264,7 +264,8 @@ def compose_daemon(core: Core, stack: AsyncExitStack) -> Daemon:
     api = _compose_api(core, receipts, count)
     _publish_commits(core, receipts)
     # The request server last: everything that a request needs is there when the first one comes.
-    return Daemon(**vars(core), api=api, receipts=receipts, requests=sockets.serve_requests(api.submit, counters))
+    requests = sockets.serve_requests(api.submit, counters, core.bus.ledger.is_congested)
+    return Daemon(**vars(core), api=api, receipts=receipts, requests=requests)
 
 
 def _compose_api(core: Core, receipts: ReceiptPublisher, count: Callable[[], Mapping[str, int]]) -> Api:
@@ -343,6 +344,8 @@ def _counters(core: Core, requests: RequestCounters, receipts: ReceiptPublisher,
         "requests": requests.requests,
         "requests_malformed": requests.malformed,
         "requests_refused": requests.refused,
+        "requests_overloaded": requests.overloaded,
+        "requests_dropped": requests.dropped,
         "answers_lost": requests.unanswerable,
         "receipts_published": receipts.counters.receipts,
         "subscriptions_refused": receipts.counters.malformed,

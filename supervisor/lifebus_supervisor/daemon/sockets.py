@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
@@ -49,9 +50,13 @@ class ZmqSockets:
         self._stack.callback(receipts.close)
         return receipts
 
-    def serve_requests(self, handle: RequestHandler, counters: RequestCounters) -> RequestServer:
-        """Open the socket that requests come in by."""
-        requests = RequestServer(self._context, self._bind(REQUESTS), handle, counters=counters)
+    def serve_requests(
+        self, handle: RequestHandler, counters: RequestCounters, is_congested: Callable[[], bool]
+    ) -> RequestServer:
+        """Open the socket that requests come in by; those that record wait while the ledger is congested."""
+        requests = RequestServer(
+            self._context, self._bind(REQUESTS), handle, counters=counters, is_congested=is_congested
+        )
         self._stack.callback(requests.close)
         return requests
 

@@ -1,9 +1,9 @@
-"""More than the ledger can take: refused at once and in so many words, never queued without bound, recorded once."""
+"""More than the ledger can take: it waits within bounds, fairly by client, or is refused at once; recorded once."""
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import msgpack
@@ -16,6 +16,8 @@ from lifebus_contract import CallbackRequest, CallbackResponse, DispatchEnvelope
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_transports.framing.frames import encode_header
 from lifebus_transports.messages.emissions import Emit
+from lifebus_transports.zmq.backlog import Backlog
+from lifebus_transports.zmq.requests import RequestCounters
 from support.broker_process import until
 from support.integration.peers import raw_peer
 from support.patience import PATIENCE_S
@@ -52,22 +54,49 @@ def emit_body(batch: list[CallbackRequest]) -> bytes:
     return bytes(msgspec.msgpack.encode(body))
 
 
-async def test_a_full_queue_refuses_at_once_and_nothing_of_a_refused_message_is_recorded() -> None:
-    messages = MAX_QUEUED // BATCH + 5
+@contextmanager
+def small_backlog(daemon: Daemon) -> Iterator[RequestCounters]:
+    """Room for few requests that wait for the ledger, and the counters of what was refused."""
+    assert daemon.requests is not None
+    daemon.requests._recording = Backlog(max_peer_bytes=20_000)
+    yield daemon.requests.counters
+
+
+async def test_what_the_ledger_has_no_room_for_waits_and_each_client_has_its_turn() -> None:
+    messages = 2 * MAX_QUEUED // BATCH
     async with running_bus() as daemon:
-        with raw_peer(daemon.settings.runtime_dir) as peer:
+        with raw_peer(daemon.settings.runtime_dir) as greedy, raw_peer(daemon.settings.runtime_dir) as honest:
             async with blocked_writer(daemon):
                 for number in range(messages):
+                    greedy.send(encode_header(number, "emit"), emit_body(requests(BATCH, "greedy")))
+                await until(lambda: daemon.requests.counters.requests == messages)
+                # a hook would find room
+                assert 0 < daemon.bus.ledger.status().queued < MAX_QUEUED // 2
+                honest.send(encode_header(1, "emit"), emit_body(requests(1, "honest")))
+                await until(lambda: daemon.requests.counters.requests == messages + 1)
+            acked = [await greedy.answer() for _ in range(messages)]
+            _, _, answer = await honest.answer()
+        (head,) = await daemon.bus.ledger.sessions(("codex", "honest"))
+        assert daemon.bus.ledger.head == messages * BATCH + 1
+    assert all("refusal" not in result for _, _, body in acked for result in body["results"])
+    assert "refusal" not in answer["results"][0]
+    assert head.last_position < MAX_QUEUED // 2, "it waited for what the ledger had taken, and for no more"
+
+
+async def test_what_exceeds_the_backlog_is_refused_at_once_and_nothing_of_it_is_recorded() -> None:
+    async with running_bus() as daemon:
+        with small_backlog(daemon) as counters, raw_peer(daemon.settings.runtime_dir) as peer:
+            async with blocked_writer(daemon):
+                for number in range(40):
                     peer.send(encode_header(number, "emit"), emit_body(requests(BATCH)))
-                refused = [await peer.answer() for _ in range(5)]
-                assert daemon.bus.ledger.status().queued == MAX_QUEUED
-            acked = [await peer.answer() for _ in range(messages - 5)]
+                refused = [await peer.answer()]
+                await until(lambda: counters.requests == 40)
+                refused += [await peer.answer() for _ in range(counters.overloaded - 1)]
+            acked = [await peer.answer() for _ in range(40 - len(refused))]
         head = daemon.bus.ledger.head
-    assert head == MAX_QUEUED
-    assert {number for number, _, _ in refused} == set(range(messages - 5, messages))
-    for _, _, answer in refused:
-        whys = [result["refusal"] for result in answer["results"]]
-        assert {(why["code"], why["retry_class"]) for why in whys} == {("busy", "safe_retry")}
+    assert len(refused) > 1
+    assert {(verb, why["code"], why["retry_class"]) for _, verb, why in refused} == {("refused", "busy", "safe_retry")}
+    assert head == len(acked) * BATCH
     assert all("refusal" not in result for _, _, answer in acked for result in answer["results"])
 
 
@@ -75,10 +104,11 @@ async def test_the_client_library_meets_busy_with_patience_and_everything_is_rec
     sent = requests(MAX_QUEUED + 2_000)
     async with running_bus() as daemon, connected(daemon, "eager") as bus:
         bus.timeout = 20.0
-        async with asyncio.TaskGroup() as tasks, blocked_writer(daemon):
-            emitting = [tasks.create_task(bus.emit(request)) for request in sent]
-            await until(lambda: daemon.bus.ledger.status().queued == MAX_QUEUED)
-            await bus.status()
+        with small_backlog(daemon) as counters:
+            async with asyncio.TaskGroup() as tasks, blocked_writer(daemon):
+                emitting = [tasks.create_task(bus.emit(request)) for request in sent]
+                await until(lambda: counters.overloaded > 0)
+                await bus.status()
         receipts = [emitted.result().receipts[0] for emitted in emitting]
         assert daemon.bus.ledger.head == len(sent)
         assert await daemon.bus.ledger.verify() == []
@@ -87,16 +117,15 @@ async def test_the_client_library_meets_busy_with_patience_and_everything_is_rec
 
 
 async def test_a_long_list_that_meets_busy_in_its_middle_is_recorded_whole() -> None:
-    filler, sent = requests(MAX_QUEUED - 3 * BATCH, "filler"), requests(10 * BATCH)
+    sent = requests(MAX_QUEUED // 2)
     async with running_bus() as daemon, connected(daemon, "eager") as bus:
         bus.timeout = 20.0
-        async with asyncio.TaskGroup() as tasks, blocked_writer(daemon):
-            first = tasks.create_task(bus.emit(filler))
-            await until(lambda: daemon.bus.ledger.status().queued == len(filler))
-            second = tasks.create_task(bus.emit(sent))
-            await until(lambda: daemon.bus.ledger.status().queued == MAX_QUEUED)
-        assert daemon.bus.ledger.head == len(filler) + len(sent)
-    assert all(result.refusal is None for result in (*first.result(), *second.result()))
+        with small_backlog(daemon) as counters:
+            async with asyncio.TaskGroup() as tasks, blocked_writer(daemon):
+                emitting = tasks.create_task(bus.emit(sent))
+                await until(lambda: counters.overloaded > 0)
+        assert daemon.bus.ledger.head == len(sent)
+    assert all(result.refusal is None for result in emitting.result())
 
 
 async def test_reading_goes_on_while_writing_is_blocked() -> None:

@@ -1,10 +1,6 @@
 """The request server: which handler it calls, which peer it answers, and what happens to peers that do not read."""
 
-import os
 import select
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
 
 import msgpack
 import pytest
@@ -12,45 +8,17 @@ import zmq
 
 from lifebus_contract import BrokerBusy, InvalidRequest
 from lifebus_contract.fields import Document
-from lifebus_transports.framing.frames import decode_header, encode_header
+from lifebus_transports.framing.frames import encode_header
 from lifebus_transports.messages.common import Nothing
 from lifebus_transports.messages.reads import Backfill, Marker
-from lifebus_transports.zmq.requests import RequestServer, ZmqRequest
+from lifebus_transports.zmq.requests import ZmqRequest
 from support.broker_process import until
 from support.patience import PATIENCE_S
-from support.transports.zmq_pairs import client_of, gated_context
+from support.transports.request_servers import open_server, receive
+from support.transports.zmq_pairs import client_of
 
 PING = (encode_header(7, "ping"), b"\x80")
 MEBIBYTE = 1_048_576
-
-Asked = list[tuple[ZmqRequest, str, Document]]
-
-
-@contextmanager
-def open_server(
-    handle: Callable[[ZmqRequest, str, Document], None] | None = None, *, max_unread: int = 10_000
-) -> Iterator[tuple[RequestServer, str, Asked]]:
-    """A server whose handler notes what it is asked, unless another one is given."""
-    asked: Asked = []
-
-    def note(request: ZmqRequest, verb: str, body: Document) -> None:
-        asked.append((request, verb, body))
-        if handle is not None:
-            handle(request, verb, body)
-
-    with gated_context({os.geteuid()}) as (context, address):
-        server = RequestServer(context, address, note, max_unread=max_unread)
-        try:
-            yield server, address, asked
-        finally:
-            server.close()
-
-
-async def receive(client: "zmq.Socket[bytes]") -> tuple[int, str, Any]:
-    """Return number, verb and body of the next answer; the server runs meanwhile."""
-    await until(lambda: bool(client.poll(0)))
-    header, body = client.recv_multipart()
-    return *decode_header(header), msgpack.unpackb(body)
 
 
 async def test_a_request_reaches_the_handler_typed_and_its_answer_the_asker() -> None:

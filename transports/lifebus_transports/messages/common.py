@@ -1,5 +1,9 @@
 """What every family of verbs uses: the empty body, and a refusal on the wire."""
 
+from typing import Annotated
+
+from msgspec import Meta
+
 from lifebus_contract import (
     FailureClass,
     LifebusError,
@@ -14,13 +18,14 @@ class Nothing(Document, frozen=True, kw_only=True):
 
 
 class RefusalInfo(Document, frozen=True, kw_only=True, omit_defaults=True):
-    """Why a request, or one emission of a batch, was refused."""
+    """Why a request, or one emission of a batch, was refused; 0 ms asks for no pause of a certain length."""
 
     failure_class: FailureClass
     retry_class: RetryClass
     detail: str
     code: str | None = None
     field: str | None = None
+    retry_after_ms: Annotated[int, Meta(ge=0)] = 0
 
     @classmethod
     def of(cls, fault: LifebusError) -> "RefusalInfo":
@@ -32,10 +37,16 @@ class RefusalInfo(Document, frozen=True, kw_only=True, omit_defaults=True):
             detail=fault.detail[:1024],
             code=fault.code,
             field=fault.field[:256] if fault.field else None,
+            retry_after_ms=fault.retry_after_ms,
         )
 
     def error(self) -> LifebusError:
         """Return the exception that stands for this refusal."""
         return error_for(
-            self.failure_class, self.detail, retry_class=self.retry_class, field=self.field, code=self.code
+            self.failure_class,
+            self.detail,
+            retry_class=self.retry_class,
+            field=self.field,
+            code=self.code,
+            retry_after_ms=self.retry_after_ms,
         )

@@ -23,7 +23,8 @@ _MORE: Final = int(zmq.RCVMORE)
 _EVENTS: Final = int(zmq.EVENTS)
 _READABLE: Final = int(zmq.POLLIN)
 
-_DRAIN: Final = 128
+_DRAIN: Final = 64
+_DRAIN_BYTES: Final = 2 * 1_048_576
 # Asking for readiness costs a third of an `Again`; in a burst, after so many messages, it is not worth asking.
 _CHEAP_CHECKS: Final = 2
 
@@ -32,17 +33,26 @@ class SocketReader:
     """Calls `handle(message)` on the event loop for every message of a socket.
 
     `at_least` is how many frames every message of this kind of socket has; asking for more costs, so the first ones
-    are taken unasked.
+    are taken unasked.  `begun` and `drained` are called before and after each turn of reading, also of an empty one.
 
     The descriptor is edge-triggered: it reports new messages only once, and a send may swallow the edge, also one that
     fails.  So every wake-up drains until nothing is left, and `poke` must be called after each send, whatever became
     of it.
     """
 
-    def __init__(self, socket: "zmq.Socket[bytes]", handle: Callable[[Message], None], *, at_least: int = 1) -> None:
+    def __init__(
+        self,
+        socket: "zmq.Socket[bytes]",
+        handle: Callable[[Message], None],
+        *,
+        at_least: int = 1,
+        begun: Callable[[], None] | None = None,
+        drained: Callable[[], None] | None = None,
+    ) -> None:
         self._socket = socket
         self._handle = handle
         self._at_least = at_least
+        self._begun, self._drained = begun, drained
         self._loop = asyncio.get_running_loop()
         self._fd = int(socket.getsockopt(zmq.FD))
         self._poked = False
@@ -64,21 +74,35 @@ class SocketReader:
 
     def _drain(self) -> None:
         self._poked = False
-        # Bounded, so that one busy socket does not keep the event loop from the others.
+        if self._begun is not None:
+            self._begun()
+        try:
+            if self._read():
+                self.poke()
+        except BaseException:
+            self.poke()  # the messages behind it are not to blame
+            raise
+        finally:
+            if self._drained is not None and not self._closed:
+                self._drained()
+
+    def _read(self) -> bool:
+        """Hand on what is there, and say whether there may be more."""
+        # Bounded by number and size, so that one busy socket does not keep the event loop from the others.
+        size = 0
         for turn in range(_DRAIN):
             if self._closed or (turn < _CHEAP_CHECKS and not self._is_readable()):
-                return
+                return False
             try:
                 message = self._receive()
             # Empty: the descriptor reports the next message.
             except zmq.Again:
-                return
-            try:
-                self._handle(message)
-            except BaseException:
-                self.poke()  # the messages behind it are not to blame
-                raise
-        self.poke()
+                return False
+            self._handle(message)
+            size += len(message[-1])
+            if size > _DRAIN_BYTES:
+                break
+        return True
 
     def _is_readable(self) -> bool:
         return bool(int(self._socket.getsockopt(_EVENTS)) & _READABLE)

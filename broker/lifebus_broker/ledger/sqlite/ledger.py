@@ -19,7 +19,7 @@ import apsw
 import structlog
 
 from lifebus_broker.ledger.backends import KEPT, NOT_KEPT
-from lifebus_broker.ledger.batching import weight_of
+from lifebus_broker.ledger.batching import COMMIT_ROWS, COMMIT_WEIGHT, weight_of
 from lifebus_broker.ledger.lookups import Found, Lookups, Scope
 from lifebus_broker.ledger.refusals import BUSY, CLOSED, DISK_FULL, FAILED, OVERSIZED
 from lifebus_broker.ledger.retention import Limits, PruneDecision
@@ -157,6 +157,10 @@ class SqliteLedger:
     def newest_epoch_s(self) -> int | None:
         """The latest time of any receipt, in seconds since the epoch; None when there never was one."""
         return self._file.store.newest_second or None
+
+    def is_congested(self) -> bool:
+        """Whether more waits than the next two transactions take."""
+        return self._queued >= 2 * COMMIT_ROWS or self._weight >= 2 * COMMIT_WEIGHT
 
     @property
     def journal(self) -> Journal:

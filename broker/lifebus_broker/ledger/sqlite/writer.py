@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from queue import Empty, SimpleQueue
-from typing import Any, Final
+from typing import Any
 
 import apsw
 from msgspec import Struct
 
-from lifebus_broker.ledger.batching import Batch, emitter_key_of, key_of
+from lifebus_broker.ledger.batching import COMMIT_ROWS, COMMIT_WEIGHT, Batch, emitter_key_of, key_of
 from lifebus_broker.ledger.record_batch import RecordBatch
 from lifebus_broker.ledger.refusals import BUSY, DISK_FULL
 from lifebus_broker.ledger.sqlite.maintenance import Maintenance, Room, Surplus
@@ -30,12 +30,6 @@ from lifebus_broker.ports import (
     Refusal,
     StoredReceipt,
 )
-
-COMMIT_ROWS: Final = 512
-"""Rows after which no further append joins a transaction."""
-
-COMMIT_WEIGHT: Final = 1_048_576
-"""Estimated bytes after which no further append joins a transaction."""
 
 
 class PendingReceipts(Struct, frozen=True):
