@@ -24,7 +24,7 @@ def test_every_page_is_in_the_navigation_and_once() -> None:
 
 
 def test_what_a_list_does_not_begin_with_is_no_entry() -> None:
-    text = "- [A](hooks.md): see [B](b.md)\n- [C](../C.md#part)\n- [D](https://d.md)\n  - [E](recipes/README.md)\n[F](f.md)\n"
+    text = "- [A](hooks.md): [B](b.md)\n- [C](../C.md#part)\n- [D](https://d.md)\n  - [E](recipes/README.md)\n[F](f.md)"
     assert listed_in(text) == ["docs/hooks.md", "docs/recipes/README.md"]
 
 
