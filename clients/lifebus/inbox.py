@@ -1,4 +1,4 @@
-"""Questions to people, and their answers (docs/inbox.md)."""
+"""Questions to people, and their answers (docs/inbox.md); approvals, which people decide (docs/steering.md)."""
 
 import time
 from collections.abc import Mapping
@@ -8,6 +8,7 @@ from typing import Any
 from lifebus._internal.connection import Connection
 from lifebus._internal.long_wait import WAIT_MS, ask_until
 from lifebus_contract import validate
+from lifebus_contract.actions.payloads import ApprovalDecision, DecisionScope
 from lifebus_contract.questions import AnswerAction, Question, QuestionAnswer, QuestionInfo
 from lifebus_transports.messages.inbox import (
     AnswerQuestion,
@@ -17,6 +18,8 @@ from lifebus_transports.messages.inbox import (
     ShowQuestion,
     WithdrawQuestion,
 )
+from lifebus_transports.messages.steering import DecidedApproval, PersonDecision
+from lifebus_transports.messages.verbs import VERBS
 
 
 class QuestionInbox:
@@ -109,6 +112,36 @@ class QuestionInbox:
             InvalidRequest: there is none of this id.
         """
         return await self._ask("inbox_withdraw", WithdrawQuestion(question_id=question_id))
+
+    async def decide_approval(
+        self,
+        approval_id: str,
+        decision: ApprovalDecision | str,
+        *,
+        scope: DecisionScope | str = DecisionScope.TURN,
+        responder: str | None = None,
+    ) -> DecidedApproval:
+        """Decide an approval that an app-server waits for, as `responder`, by default the name of the user.
+
+        Its id is ``<turnId>:<the request's id as JSON>`` (docs/steering.md, "Approvals").  Returns once the app-server
+        has taken the answer.
+
+        Raises:
+            StateConflict: ``approval_settled``: somebody decided before, or the turn is over; ``session_deleted``.
+            InvalidRequest: ``no_approval``: no app-server that is there waits for it.
+            TransportError: ``app_server_unreachable``: nothing was sent.
+            DeadlineExceeded: ``outcome_unknown``: it was sent, and the app-server has not said so; or no answer came.
+            LifebusError: it was refused.
+        """
+        plain = {
+            "approval_id": approval_id,
+            "decision": decision,
+            "scope": scope,
+            "responder": responder or _user(),
+        }
+        timeout = self._timeout * VERBS["approval_decide"].timeout_factor
+        body = validate(plain, PersonDecision)
+        return await self._connection.ask("approval_decide", body, DecidedApproval, timeout=timeout)
 
     async def _ask(
         self,

@@ -1,13 +1,18 @@
 """Transcripts of sessions (docs/transcripts.md)."""
 
+import msgspec
+
 from lifebus._internal.connection import Connection
-from lifebus_contract.jobs import Suggestion, SuggestionStatus
+from lifebus._internal.long_wait import WAIT_MS, ask_until
+from lifebus_contract import InvalidRequest
+from lifebus_contract.jobs import CompletionSignal, Job, Suggestion, SuggestionStatus
 from lifebus_contract.transcripts import (
     SequencedEntry,
     TranscriptEntry,
     TranscriptInfo,
     TranscriptPage,
 )
+from lifebus_transports.messages.jobs import JobWait
 from lifebus_transports.messages.transcripts import (
     ShowSuggestion,
     ShowTranscript,
@@ -20,10 +25,11 @@ from lifebus_transports.messages.transcripts import (
     UpsertEntry,
     UpsertSuggestion,
 )
+from lifebus_transports.messages.verbs import VERBS
 
 
 class Transcripts:
-    """The transcripts of a broker; every call is bounded by `timeout` seconds.
+    """The transcripts of a broker; every call but `wait_suggestion` is bounded by `timeout` seconds.
 
     To follow one: `page`, then ``bus.signals(adapter="lifebus", thread="transcript/" + session_id, since=…)`` behind
     the page's `through`.
@@ -101,7 +107,7 @@ class Transcripts:
     async def suggest(
         self, session_id: str, *, model: str | None = None, effort: str | None = None, draft: str | None = None
     ) -> SuggestedJob:
-        """Have an extension suggest what a person may ask for next; return the job that does.
+        """Have an extension suggest what a person may ask for next; return the job that does, for `wait_suggestion`.
 
         Raises:
             StateConflict: ``no_suggestion``: no extension queued a job; ``session_deleted``.
@@ -109,7 +115,41 @@ class Transcripts:
             LifebusError: it was refused, or no answer came.
         """
         body = SuggestRequest(session_id=session_id, model=model, effort=effort, draft=draft)
-        return await self._connection.ask("suggest_request", body, SuggestedJob, timeout=self._timeout)
+        # Handlers of extensions are asked, one after the other.
+        timeout = self._timeout * VERBS["suggest_request"].timeout_factor
+        return await self._connection.ask("suggest_request", body, SuggestedJob, timeout=timeout)
+
+    async def wait_suggestion(self, asked: SuggestedJob) -> Suggestion:
+        """Return what was suggested once that is over, however long it takes and whatever broker runs then.
+
+        Where the job ends and nobody has said anything, it is an `error` with that of the job.
+
+        Raises:
+            StateConflict: ``session_deleted``.
+            InvalidRequest: ``no_session``; ``no_job``: the job is forgotten, and with it how it ended.
+            LifebusError: it was refused.
+        """
+        job = await ask_until(lambda: self._wait_job(asked.job_id, 0), lambda _: True)
+        answers = _key_of(job)
+        # A job that was queued before answers under the key that it was queued with.
+        key = answers or asked.request_key
+        if answers is None:
+            # Nobody writes the suggestion of such a job for it: with the job everything is over.
+            job = await ask_until(lambda: self._wait_job(asked.job_id, WAIT_MS), lambda one: one.state.is_terminal)
+        unsaid = Suggestion(request_key=key, status=SuggestionStatus.STREAMING)
+
+        async def look() -> Suggestion:
+            try:
+                stands = await self.suggestion(asked.session_id, key, wait_ms=0 if answers is None else WAIT_MS)
+            except InvalidRequest as fault:
+                if fault.code != "no_suggested_request":
+                    raise
+                stands = unsaid
+            if answers is None and not stands.status.is_terminal:
+                return Suggestion(request_key=key, status=SuggestionStatus.ERROR, error=job.error)
+            return stands
+
+        return await ask_until(look, lambda stands: stands.status.is_terminal)
 
     async def upsert_suggestion(
         self,
@@ -133,14 +173,28 @@ class Transcripts:
         answer = await self._connection.ask("suggestion_upsert", body, SuggestionAnswer, timeout=self._timeout)
         return answer.suggestion
 
-    async def suggestion(self, session_id: str, request_key: str) -> Suggestion:
-        """Return how a suggested request stands.
+    async def suggestion(self, session_id: str, request_key: str, *, wait_ms: int = 0) -> Suggestion:
+        """Return how a suggested request stands; with `wait_ms`, up to 30,000, as soon as it is over.
 
         Raises:
             StateConflict: ``session_deleted``.
             InvalidRequest: ``no_session``; ``no_suggested_request``.
             LifebusError: it was refused, or no answer came.
         """
-        body = ShowSuggestion(session_id=session_id, request_key=request_key)
-        answer = await self._connection.ask("suggestion_show", body, SuggestionAnswer, timeout=self._timeout)
+        body = ShowSuggestion(session_id=session_id, request_key=request_key, wait_ms=wait_ms)
+        timeout = self._timeout + wait_ms / 1_000
+        answer = await self._connection.ask("suggestion_show", body, SuggestionAnswer, timeout=timeout, lasting=True)
         return answer.suggestion
+
+    async def _wait_job(self, job_id: str, wait_ms: int) -> Job:
+        body, timeout = JobWait(job_id=job_id, wait_ms=wait_ms), self._timeout + wait_ms / 1_000
+        # Also what does not wait: the broker may die before it answers, and the next one is asked then.
+        return await self._connection.ask("job_wait", body, Job, timeout=timeout, lasting=True)
+
+
+def _key_of(job: Job) -> str | None:
+    """Return the key of the suggested request that is written when a job ends, None where none is."""
+    try:
+        return msgspec.convert(job.payload.get("completionSignal"), CompletionSignal).request_key
+    except msgspec.ValidationError:
+        return None

@@ -23,9 +23,10 @@ from lifebus_contract import (
     StateConflict,
     TransportError,
 )
-from lifebus_contract.jobs import SuggestionStatus
+from lifebus_contract.jobs import NewJob, SuggestionStatus
 from lifebus_contract.runs import CostRecord, RunStatus, StepStatus
 from lifebus_transports.messages.reads import Backfill
+from lifebus_transports.messages.transcripts import SuggestedJob
 from support.clients.checkpoints import document
 from support.command_line import Shell, broker_up
 from support.inbox.questions import question
@@ -240,7 +241,10 @@ def test_a_script_keeps_transcripts_and_suggested_requests() -> None:
                 transcripts.suggest("s", draft="d")
             stands = transcripts.upsert_suggestion("s", "k", SuggestionStatus.COMPLETE, suggestion="do this")
             assert transcripts.upsert_suggestion("s", "k", SuggestionStatus.STREAMING) == stands
-            assert transcripts.suggestion("s", "k") == stands
+            assert transcripts.suggestion("s", "k") == transcripts.suggestion("s", "k", wait_ms=30_000) == stands
+            done = bus.jobs.enqueue(NewJob(type="command", project_id="p", payload={"argv": ["true"], "cwd": "/"}))
+            said = SuggestedJob(session_id="s", request_key="k", project_id="p", job_id=done.job.id, status=done.status)
+            assert transcripts.wait_suggestion(said) == stands
             with pytest.raises(InvalidRequest) as unknown:
                 transcripts.suggestion("s", "other")
             assert unknown.value.code == "no_suggested_request"

@@ -5,10 +5,13 @@ import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
+import msgspec
+
 import lifebus
 from lifebus.live.model.scripting import HOLD, prompt, run, say
 from lifebus_contract.actions.approvals import approval_id
 from lifebus_contract.actions.payloads import ApprovalDecision, DecisionScope
+from lifebus_contract.jobs import AgentInstruction, ExpectResponse, JobState, NewJob
 from lifebus_supervisor.actions.ports import ControlOutcome, ControlState, PendingApproval
 from lifebus_supervisor.daemon.composition import Daemon
 from support.e2e.app_server import LIFEBUS, Client, Message, Place, place
@@ -98,7 +101,7 @@ async def test_a_persons_answer_wins_whenever_it_was_there_first_and_the_outcome
         assert await client.close() == 0
 
 
-async def test_a_turn_is_steered_and_another_one_begun_and_no_answer_of_ours_reaches_the_client() -> None:
+async def test_a_turn_is_steered_and_one_of_a_worker_had_and_no_answer_of_ours_reaches_the_client() -> None:
     async with steered_place() as (on, daemon, client):
         thread = await client.start()
         await client.turn(thread, prompt("Begin.", say("begun")))
@@ -116,11 +119,21 @@ async def test_a_turn_is_steered_and_another_one_begun_and_no_answer_of_ours_rea
         late = await daemon.steering.steer(thread, held, "Too late.", None)
         assert late.state is ControlState.REFUSED
         assert "no active turn" in late.message
-        before = len(client.messages)
-        begun = await daemon.steering.start(thread, prompt("Go on.", say("gone on")), None, "planner")
-        assert begun.state is ControlState.DONE, begun
-        await client.wait(lambda one: client.methods.count("turn/completed") == 3)
-        assert "turn/started" in [one.get("method") for one in client.messages[before:]]
+        payload = AgentInstruction(
+            agent="planner",
+            job_kind="plan",
+            project_id="p",
+            source_session_id=thread,
+            thread_id=thread,
+            turn_id=held,
+            instruction_text=prompt("Go on.", say("gone on")),
+            expect_response=ExpectResponse.ASSISTANT_TEXT,
+        )
+        new = NewJob(type="agent_instruction", project_id="p", payload=msgspec.to_builtins(payload))
+        async with asyncio.timeout(PATIENCE_S), connected(daemon) as bus:
+            job = await bus.jobs.wait((await bus.jobs.enqueue(new)).job.id)
+        assert (job.state, job.error, job.result["outputText"]) == (JobState.COMPLETED, None, "gone on")
+        assert client.methods.count("turn/completed") == 2
         assert not [one for one in client.messages if is_ours(one)]
         assert await client.close() == 0
         assert b"lifebus:" not in bytes(client.got)

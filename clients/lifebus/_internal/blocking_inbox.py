@@ -7,7 +7,9 @@ from typing import Any
 from anyio.from_thread import BlockingPortal
 
 from lifebus.inbox import QuestionInbox
+from lifebus_contract.actions.payloads import ApprovalDecision, DecisionScope
 from lifebus_contract.questions import AnswerAction, Question, QuestionInfo
+from lifebus_transports.messages.steering import DecidedApproval
 
 
 class BlockingInbox:
@@ -70,3 +72,20 @@ class BlockingInbox:
             StateConflict: it was answered already.
         """
         return self._portal.call(self._inbox.withdraw, question_id)
+
+    def decide_approval(
+        self,
+        approval_id: str,
+        decision: ApprovalDecision | str,
+        *,
+        scope: DecisionScope | str = DecisionScope.TURN,
+        responder: str | None = None,
+    ) -> DecidedApproval:
+        """Decide an approval that an app-server waits for, as `responder`; see `QuestionInbox.decide_approval`.
+
+        Raises:
+            StateConflict: ``approval_settled``; ``session_deleted``.
+            InvalidRequest: ``no_approval``.
+        """
+        decide = partial(self._inbox.decide_approval, scope=scope, responder=responder)
+        return self._portal.call(decide, approval_id, decision)

@@ -68,6 +68,17 @@ class BlockingTranscripts:
         call = partial(self._transcripts.suggest, session_id, model=model, effort=effort, draft=draft)
         return self._portal.call(call)
 
+    def wait_suggestion(self, asked: SuggestedJob) -> Suggestion:
+        """Return what was suggested once that is over, however long it takes and whatever broker runs then.
+
+        Where the job ends and nobody has said anything, it is an `error` with that of the job.
+
+        Raises:
+            StateConflict: ``session_deleted``.
+            InvalidRequest: ``no_session``; ``no_job``.
+        """
+        return self._portal.call(self._transcripts.wait_suggestion, asked)
+
     def upsert_suggestion(
         self,
         session_id: str,
@@ -88,11 +99,11 @@ class BlockingTranscripts:
         )
         return self._portal.call(call)
 
-    def suggestion(self, session_id: str, request_key: str) -> Suggestion:
-        """Return how a suggested request stands.
+    def suggestion(self, session_id: str, request_key: str, *, wait_ms: int = 0) -> Suggestion:
+        """Return how a suggested request stands; with `wait_ms`, up to 30,000, as soon as it is over.
 
         Raises:
             StateConflict: ``session_deleted``.
             InvalidRequest: ``no_session``; ``no_suggested_request``.
         """
-        return self._portal.call(self._transcripts.suggestion, session_id, request_key)
+        return self._portal.call(partial(self._transcripts.suggestion, session_id, request_key, wait_ms=wait_ms))

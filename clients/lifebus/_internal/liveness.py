@@ -82,8 +82,9 @@ async def _until_gone(directory: Path, *, same: bool) -> None:
     """Return once the lock is free, or with `same` held by another broker than at first."""
     lock, first, was_free = directory / "lock", None, False
     while True:
+        # Also of a free lock: its last holder is the one that was asked, and may have died before the first look.
+        holder = broker_of(lock) if same else None
         is_free = is_lock_free(lock)
-        holder = broker_of(lock) if same and not is_free else None
         if (is_free and was_free) or (first and holder and holder != first):
             return
         first, was_free = first or holder, is_free

@@ -176,8 +176,8 @@ class Steering:
         return _CLIENT_BUSY
 
     async def _request(self, order: SteeringOrder) -> Outcome:
-        """Tell a turn something more, or begin one."""
-        if order.thread not in self.own and not self._stream.has_thread(order.thread):
+        """Tell a turn something more, or begin one in a thread of the broker's own."""
+        if order.thread not in self.own and (order.kind == "start" or not self._stream.has_thread(order.thread)):
             return _NO_THREAD
         params: dict[str, Any] = {"threadId": order.thread, "input": [{"type": "text", "text": order.text}]}
         if order.kind == "steer":

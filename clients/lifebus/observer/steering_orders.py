@@ -79,6 +79,7 @@ async def _fetch(  # noqa: PLR0917  each is what fetching needs
             room.release()
             raise
         backoff.reset()
+        presence.answered()
         if found is None:
             room.release()
         else:
@@ -98,6 +99,10 @@ class BrokerPresence:
     def asked(self, now: float) -> None:
         """Note that a broker is asked for an order."""
         self._asked = now
+
+    def answered(self) -> None:
+        """Note that a broker has answered: what it orders from now on is its own, however long none was there."""
+        self._lost = None
 
     def lost(self, now: float) -> None:
         """Note that there is none, or that it ended."""

@@ -134,13 +134,23 @@ class AppServerSteering:
         by: str = "lifebus",
         before: Callable[[str], Awaitable[None]] | None = None,
     ) -> ControlOutcome:
-        """Tell a turn that runs something more; `before` is awaited with each observer that is about to be asked."""
-        details = {"turn": turn_id, "text": text, "action_id": action_id or ""}
-        return await self._tell("steer", thread_id, before, by=by, **details)
+        """Tell a turn that runs something more; `before` is awaited with each observer that is about to be asked.
 
-    async def start(self, thread_id: str, text: str, action_id: str | None, by: str = "lifebus") -> ControlOutcome:
-        """Begin a turn in a thread; the outcome's message is the turn's id where it began."""
-        return await self._tell("start", thread_id, by=by, text=text, action_id=action_id or "")
+        One observer is asked after the other, until one has the thread and its server takes it.
+        """
+        found = ControlOutcome(ControlState.UNREACHABLE, "no app-server behind a proxy has this thread")
+        for origin in self.reachable():
+            if before is not None:
+                await before(origin)
+            order = self.order(
+                "steer", TURN_S, by=by, thread=thread_id, turn=turn_id, text=text, action_id=action_id or ""
+            )
+            outcome = outcome_of(await self.ask(origin, order))
+            if outcome.state is ControlState.REFUSED:
+                found = outcome  # another server may have the turn
+            elif outcome.state is not ControlState.UNREACHABLE:
+                return outcome
+        return found
 
     async def steered(self, action_id: str, asked: str | None) -> ControlOutcome | None:
         """Return what became of an earlier `steer`, of which `asked` was the last observer that it went to.
@@ -166,21 +176,6 @@ class AppServerSteering:
             while not any(map(wanted, self.reachable())):
                 await self._came.wait()
         return [name for name in self.reachable() if wanted(name)]
-
-    async def _tell(
-        self, kind: str, thread: str, before: Callable[[str], Awaitable[None]] | None = None, **details: str
-    ) -> ControlOutcome:
-        """Ask one observer after the other, until one has the thread and its server takes it."""
-        found = ControlOutcome(ControlState.UNREACHABLE, "no app-server behind a proxy has this thread")
-        for origin in self.reachable():
-            if before is not None:
-                await before(origin)
-            outcome = outcome_of(await self.ask(origin, self.order(kind, TURN_S, thread=thread, **details)))
-            if outcome.state is ControlState.REFUSED:
-                found = outcome  # another server may have the turn
-            elif outcome.state is not ControlState.UNREACHABLE:
-                return outcome
-        return found
 
     def order(self, kind: str, seconds: float, **details: Any) -> SteeringOrder:
         """Return a new order that may take so many seconds."""

@@ -143,3 +143,11 @@ def test_a_broker_is_gone_once_none_has_been_there_for_a_while() -> None:
     broker.lost(1_100.0)
     assert not broker.is_gone(1_100.0 + OWNER_S)
     assert broker.is_gone(1_100.1 + OWNER_S)
+    broker.asked(1_200.0)
+    assert broker.is_gone(1_200.1)
+    broker.answered()
+    assert not broker.is_gone(1_200.1), "it has given an order: what is begun now has an owner"
+    broker.asked(1_200.2)
+    broker.lost(1_200.3)
+    assert not broker.is_gone(1_200.3 + OWNER_S)
+    assert broker.is_gone(1_200.4 + OWNER_S)

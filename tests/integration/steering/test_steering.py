@@ -1,29 +1,23 @@
 """A broker steers an app-server behind `app-server tee`; its client goes on as before, and its own answers win."""
 
 import asyncio
+from getpass import getuser
 from typing import Any
 
 import pytest
 
 import lifebus
-from lifebus_contract import LifebusError, Receipt
+import lifebus.blocking
+from lifebus_contract import InvalidRequest, LifebusError, Receipt
 from lifebus_contract.actions.approvals import approval_id
 from lifebus_contract.actions.payloads import ApprovalDecision, DecisionScope
 from lifebus_contract.extensions import ActionRequest, ActionScope, ActionStatus
 from lifebus_supervisor.actions.ports import ControlOutcome, ControlState, PendingApproval
 from lifebus_supervisor.daemon.composition import Daemon
-from lifebus_transports.http.ports import OperatorPeer
-from lifebus_transports.messages.steering import DecidedApproval, PersonDecision
+from lifebus_transports.messages.steering import DecidedApproval
 from support.integration.steering import Scene, scene
 from support.patience import PATIENCE_S
 from support.running import connected, running_bus, until_answered
-
-
-async def decide(at: Scene, name: str, responder: str = "ann") -> DecidedApproval:
-    """Decide an approval as a person does."""
-    wanted = PersonDecision(approval_id=name, decision=ApprovalDecision.DECLINE, responder=responder)
-    answer: DecidedApproval = await at.daemon.api.call(OperatorPeer(), "approval_decide", wanted)
-    return answer
 
 
 async def receipts_until(daemon: Daemon, key: str, value: str) -> Receipt:
@@ -70,20 +64,18 @@ async def test_a_person_who_answers_first_wins() -> None:
         ]
 
 
-async def test_a_turn_is_steered_and_begun_and_the_client_sees_no_answer_that_is_not_its_own() -> None:
+async def test_a_turn_is_steered_and_the_client_sees_no_answer_that_is_not_its_own() -> None:
     async with scene() as at:
         await at.client.begin("work")
         assert (await at.steered("u1", "Also look at the tests.")).state is ControlState.DONE
         refused = await at.steered("u9", "Too late.")
         assert refused == ControlOutcome(ControlState.REFUSED, "no active turn to steer")
-        assert (await at.daemon.steering.start("t1", "Go on.", "a1", "planner")).state is ControlState.DONE
-        started = await at.client.until("turn/started")
-        assert started["params"]["turn"]["id"] == "u2"
         steered = [one for one in at.read_by_server() if str(one.get("id")).startswith("lifebus:")]
-        assert [one["method"] for one in steered] == ["turn/steer", "turn/steer", "turn/start"]
+        assert [one["method"] for one in steered] == ["turn/steer", "turn/steer"]
         assert steered[0]["params"]["input"] == [{"type": "text", "text": "Also look at the tests."}]
+        await at.client.begin("on", 4)  # behind all answers
         assert not [one for one in at.client.got if str(one.get("id")).startswith("lifebus:")]
-        assert (await receipts_until(at.daemon, "steered", "turn/start")).telemetry_summary["steered_by"] == "planner"
+        assert (await receipts_until(at.daemon, "steered", "turn/steer")).telemetry_summary["steered_by"] == "lifebus"
 
 
 async def test_what_is_never_answered_is_unknown_when_its_time_is_over(monkeypatch: Any) -> None:
@@ -171,25 +163,44 @@ async def test_an_action_decides_an_approval_and_the_receipt_names_who_asked_for
         assert late.status is ActionStatus.ALREADY_RESOLVED
 
 
-async def test_a_person_decides_by_the_api_and_is_told_apart_from_who_was_too_late_and_from_nobody() -> None:
-    async with scene() as at:
+async def test_a_person_decides_and_is_told_apart_from_who_was_too_late_and_from_nobody() -> None:
+    async with scene() as at, connected(at.daemon) as bus:
         await at.client.begin("ask")
         await at.client.until("item/commandExecution/requestApproval")
         await at.pending()
-        assert await decide(at, "u1:0") == DecidedApproval(approval_id="u1:0", thread_id="t1", turn_id="u1")
+        done = await bus.inbox.decide_approval("u1:0", "decline", responder="ann")
+        assert done == DecidedApproval(approval_id="u1:0", thread_id="t1", turn_id="u1")
         assert (await at.client.until("item/completed"))["params"]["item"]["status"] == "decline"
         answered = await receipts_until(at.daemon, "operator", "answered")
         assert answered.telemetry_summary["answered_by"] == "person:ann"
         for name, code in (("u1:0", "approval_settled"), ("u1:7", "no_approval")):
             with pytest.raises(LifebusError) as refused:
-                await decide(at, name)
+                await bus.inbox.decide_approval(name, "accept")
             assert refused.value.code == code
+        with pytest.raises(InvalidRequest):
+            await bus.inbox.decide_approval("u1:0", "perhaps")
         # What the client has decided itself is settled, too, though lifebus never looked for it before.
         await at.client.begin("ask", 4)
         await at.client.until("item/commandExecution/requestApproval")
         await at.client.say(id=1, result={"decision": "accept"})
         await at.client.until("turn/completed")
         await until_answered(lambda: is_settled(at, "u2:1"), bool)
+
+
+async def test_a_script_decides_for_a_session_under_the_name_of_its_user() -> None:
+    async with scene() as at:
+        await at.client.begin("ask")
+        await at.client.until("item/commandExecution/requestApproval")
+        await at.pending()
+
+        def script() -> DecidedApproval:
+            with lifebus.blocking.connect("script", runtime_dir=at.daemon.settings.runtime_dir) as bus:
+                return bus.inbox.decide_approval("u1:0", ApprovalDecision.ACCEPT, scope="session")
+
+        assert (await asyncio.to_thread(script)).thread_id == "t1"
+        assert (await at.client.until("item/completed"))["params"]["item"]["status"] == "acceptForSession"
+        answered = await receipts_until(at.daemon, "operator", "answered")
+        assert answered.telemetry_summary["answered_by"] == f"person:{getuser()}"
 
 
 async def is_settled(at: Scene, name: str) -> bool:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 import lifebus
-from lifebus_contract.flows import RetryPause
 from lifebus_contract.jobs import Job, JobState, NewJob
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_supervisor.extensions.settings import ExtensionSettings
@@ -16,6 +15,7 @@ from lifebus_supervisor.transcripts.session_marks import SessionKind
 from support.broker_process import broker_process, until
 from support.extensions.scene import write_extension
 from support.integration.steering import Scene, app_server, lines_of, scene
+from support.integration.workers import begun, instruction, job, turns_of
 from support.patience import PATIENCE_S
 from support.running import connected, short_directory, until_answered
 
@@ -26,30 +26,6 @@ REVIEWER = """
     async def completed(event):
         return None
     """
-
-
-def instruction(text: str, **more: Any) -> dict[str, Any]:
-    """The payload of a worker's turn about the turn `u1` of the client's thread."""
-    return {
-        "agent": "reviewer",
-        "jobKind": "review",
-        "projectId": "p1",
-        "sourceSessionId": "t1",
-        "threadId": "t1",
-        "turnId": "u1",
-        "instructionText": text,
-        **more,
-    }
-
-
-def job(text: str, *, expects: str = "assistant_text", **more: Any) -> NewJob:
-    return NewJob(
-        type="agent_instruction",
-        project_id="p1",
-        source_session_id="t1",
-        payload=instruction(text, expectResponse=expects, **more),
-        pause=RetryPause(first_ms=0, longest_ms=0, jitter_percent=0),
-    )
 
 
 def intents(*entries: dict[str, Any]) -> str:
@@ -76,16 +52,6 @@ async def ready(at: Scene) -> None:
     """The observer knows the client's thread, and that a turn runs in it."""
     await at.client.begin("work")
     assert (await at.steered("u1", "go on")).state == "done"
-
-
-def turns_of(lines: list[dict[str, Any]], thread: str = "t2") -> list[str]:
-    """What the server was told to do in a thread, in order."""
-    return [one["method"] for one in lines if (one.get("params") or {}).get("threadId") == thread]
-
-
-async def begun(kept: Path, count: int = 1) -> None:
-    """So many turns were begun in the worker's threads."""
-    await until(lambda: sum(one.get("method") == "turn/start" for one in lines_of(kept)) >= count + 1)
 
 
 async def events_of(bus: lifebus.Bus, job_id: str, last: str) -> list[dict[str, Any]]:

@@ -93,9 +93,9 @@ class Scene:
 
 
 @asynccontextmanager
-async def app_server(base: Path) -> AsyncGenerator[tuple[Client, Path, ProxyBox]]:
+async def app_server(base: Path, **variables: str) -> AsyncGenerator[tuple[Client, Path, ProxyBox]]:
     """A client of an app-server behind a proxy that reports to whatever broker there is, and the file of its lines."""
-    box, kept = ProxyBox(base), base / "kept"
+    box, kept = ProxyBox(base, extra=variables), base / "kept"
     words = box.words((sys.executable, "-I", "-S", "-u", str(SERVER), str(kept)))
     pipe = subprocess.PIPE
     process = await asyncio.create_subprocess_exec(*words, env=box.env, stdin=pipe, stdout=pipe)

@@ -60,9 +60,9 @@ class SteeringOrder(Document, frozen=True, kw_only=True, omit_defaults=True):
     """What an app-server is to be told.
 
     `approval` looks for an approval, `decide` answers it with the protocol's word (``accept``), for the whole session
-    with `for_session`; `steer` tells a turn something more, `start` begins one, `steered` asks what became of the one
-    with this `action_id`.  `open` opens a thread of the broker's own beside `thread`, where commands may do what
-    `sandbox` says; `interrupt` ends the turn that runs in such a thread, `turn` asks whether it runs.
+    with `for_session`; `steer` tells a turn something more, `steered` asks what became of the one with this
+    `action_id`.  `open` opens a thread of the broker's own beside `thread`, where commands may do what `sandbox` says;
+    `start` begins a turn in such a thread, `interrupt` ends it, `turn` asks whether it runs.
     `by` is who wants it, `timeout_ms` how long it may take.
     """
 
