@@ -1,0 +1,109 @@
+"""The recipes that do something: what each page has its reader do is done as it stands there, and does what it says."""
+
+import json
+import os
+import re
+import shutil
+import sys
+
+import anyio
+import pytest
+
+from lifebus_supervisor.extensions.settings import ExtensionSettings
+from support.integration.steering import SERVER, scene
+from support.pages import Page, Reader
+from support.paths import SUPPORT
+from support.patience import PATIENCE_S
+from support.recipes import broker_of, happened, ran, saved
+
+needs_jq = pytest.mark.skipif(shutil.which("jq") is None, reason="needs jq")
+
+
+async def test_a_command_adds_the_newest_commit_to_each_prompt(reader: Reader) -> None:
+    (serve,) = saved("answer-command", reader)
+    git = "git -c user.name=a -c user.email=a@b init -q api && cd api && git -c user.name=a -c user.email=a@b"
+    assert (await ran(reader, f"{git} commit -q --allow-empty -m 'Begin the shop'")).code == 0
+    async with broker_of(reader) as bus:
+        with reader.started(f"{serve.strip()} 2>&1") as serving:
+            assert serving.stdout is not None
+            assert b"branch" in await anyio.to_thread.run_sync(serving.stdout.readline)
+            bodies: list[str] = []
+            while not bodies:  # a machine under load may take longer than an answer may
+                bodies = await happened(bus, "frame.opening", metadata={"cwd": str(reader.folder / "api")})
+            nothing = await happened(bus, "frame.opening", metadata={"cwd": str(reader.folder)})
+    assert re.fullmatch(r"The newest commit here is [0-9a-f]{7,} Begin the shop", bodies[0])
+    assert nothing == []
+
+
+async def test_a_hook_that_is_called_by_hand_is_recorded(reader: Reader) -> None:
+    by_hand, look = saved("hook-by-hand", reader)
+    async with broker_of(reader):
+        assert (await ran(reader, "lifebus hooks install claude --yes")).code == 0
+        hook = reader.folder / ".local/share/lifebus/hook.py"
+        hook.write_text(re.sub(r"(?m)^_EXCHANGE_S = .*$", f"_EXCHANGE_S = {PATIENCE_S}", hook.read_text()))
+        shown = await ran(reader, by_hand)
+        assert (shown.code, shown.text) == (0, "")
+        shown = await ran(reader, look)
+    happenings = re.findall(r"session\.started|frame\.opened|frame\.ended|session\.ended", shown.text)
+    assert happenings == ["session.started", "frame.opened", "frame.ended", "session.ended"]
+
+
+async def test_queued_work_is_done_and_has_its_result(reader: Reader) -> None:
+    work, look = saved("queue-work", reader)
+    async with broker_of(reader):
+        shown = await ran(reader, work)
+        assert (shown.code, shown.text.splitlines()[-1]) == (0, "completed 3"), shown.text
+        shown = await ran(reader, look)
+    assert (shown.code, "completed" in shown.text) == (0, True)
+
+
+@needs_jq
+async def test_a_script_goes_on_when_a_person_has_answered(reader: Reader) -> None:
+    run, look, answer, resume = saved("ask-a-person", reader)
+    async with broker_of(reader):
+        shown = await ran(reader, run)
+        assert (shown.code, "Publish it?" in shown.text) == (4, True), shown.text
+        assert not (reader.folder / "published").exists()
+        assert "publish" in (await ran(reader, look)).text
+        assert (await ran(reader, answer)).code == 0
+        shown = await ran(reader, resume)
+        assert shown.code == 0, shown.text
+    assert (reader.folder / "published").read_text() == (reader.folder / "dist/app").read_text()
+
+
+async def test_a_program_drives_an_app_server_on_the_record(reader: Reader) -> None:
+    ask, look = saved("app-server", reader)
+    _codex(reader)
+    async with broker_of(reader):
+        shown = await ran(reader, ask)
+        assert (shown.code, shown.text) == (0, "hello\n")
+        # Its observer may report the last of it when the program has ended already.
+        while not ("frame.ended" in (shown := await ran(reader, look)).text and "turn.completed" in shown.text):
+            assert shown.code == 0
+    assert [one for one in ("session.started", "frame.opened") if one not in shown.text] == []
+
+
+async def test_an_extension_allows_what_is_on_its_list(reader: Reader) -> None:
+    page = Page("recipes/approve.md")
+    page.save(reader.folder)
+    settings = ExtensionSettings(roots=(str(reader.folder / ".config/lifebus/agents"),))
+    async with scene(extensions=settings) as on:
+        reader.environment["LIFEBUS_RUNTIME_DIR"] = str(on.daemon.settings.runtime_dir)
+        with anyio.fail_after(PATIENCE_S):
+            shown = await ran(reader, page.commands[0])
+        assert (shown.code, "allow_tests" in shown.text) == (0, True), shown.text
+        await on.client.begin("ask")
+        await on.client.until("turn/completed")
+        answers = [line["result"]["decision"] for line in on.read_by_server() if "decision" in line.get("result", {})]
+    assert answers == ["accept"]
+
+
+def _codex(reader: Reader) -> None:
+    """Put a program `codex` on the reader's path that talks as the real app-server does; its observer is patient."""
+    reader.environment["PYTHONPATH"] = str(SUPPORT / "clients/patient_observer")
+    program = reader.folder / "programs/codex"
+    program.parent.mkdir()
+    reader.environment["PATH"] = f"{program.parent}{os.pathsep}{reader.environment['PATH']}"
+    kept = json.dumps(str(reader.folder / "kept"))
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I -S -u "{SERVER}" {kept}\n')
+    program.chmod(0o755)
