@@ -40,18 +40,36 @@ async def counted_at_least(runtime_dir: Path, name: str, count: int) -> None:
 
 async def test_ten_thousand_subscriptions_come_and_go_and_their_memory_is_used_again() -> None:
     chooser = random.Random(SEED)
-    topics = [b"r/" + chooser.randbytes(chooser.randrange(1, 200)) for _ in range(10_000)]
+    topics = [b"r/" + chooser.randbytes(chooser.randrange(1, 100)) for _ in range(1_000)]
     with short_directory() as directory:
         async with broker_process(directory) as broker, honest_traffic(broker.runtime_dir) as traffic:
             grown: list[int] = []
             for _ in range(4):
                 with raw_peer(broker.runtime_dir, zmq.XSUB, "receipts.ipc") as subscriber:
-                    for first in (b"\x01", b"\x00", b"\x01"):
+                    for first in (b"\x01", b"\x00") * 10:
                         for topic in topics:
                             subscriber.send(first + topic)
                     await traffic.goes_on()
                 grown.append(broker.memory)
             assert grown[-1] - grown[0] < 32 * MEBIBYTE
+            async with lifebus.connect("counting", runtime_dir=broker.runtime_dir) as bus:
+                assert (await bus.status()).counters["subscribers_cut_off"] == 0
+
+
+async def test_a_subscriber_of_more_topics_than_anybody_needs_is_hung_up_on_and_its_memory_comes_back() -> None:
+    """On a bare connection: libzmq connects anew by itself, and is cut off again."""
+    with short_directory() as directory:
+        async with broker_process(directory) as broker, honest_traffic(broker.runtime_dir) as traffic:
+            before = broker.memory
+            for _ in range(10):
+                with zmtp_connection(broker.runtime_dir / "receipts.ipc", b"SUB") as connection:
+                    with suppress(ConnectionError):
+                        for number in range(20_000):
+                            connection.sendall(zmtp_frame(b"\x01r/%06d" % number + b"x" * 190))
+                    assert await asyncio.to_thread(hung_up, connection)
+            await traffic.goes_on()
+            await counted_at_least(broker.runtime_dir, "subscribers_cut_off", 10)
+            assert broker.memory - before < 64 * MEBIBYTE
 
 
 @pytest.mark.parametrize(("length", "cut_off"), [(8_192, False), (12_000, False), (20_000, True), (1_000_000, True)])

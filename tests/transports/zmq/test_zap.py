@@ -65,7 +65,7 @@ async def verdict(frames: list[bytes]) -> list[bytes]:
 
 
 async def test_the_gate_answers_in_the_form_that_libzmq_reads() -> None:
-    assert await verdict(GOOD) == [b"1.0", b"7", b"200", b"OK", b"1000", b""]
+    assert await verdict(GOOD) == [b"1.0", b"7", b"200", b"OK", b"1000:1", b""]
 
 
 @pytest.mark.parametrize(

@@ -26,11 +26,13 @@ from lifebus_transports.framing.frames import (
 from lifebus_transports.messages.reads import Beacon, WireReceipt
 from lifebus_transports.messages.signals import SignalBeacon, WireSignal
 from lifebus_transports.zmq.socket import Message, SocketReader, make_socket, send_now
+from lifebus_transports.zmq.subscribers import Subscribers, hang_up, receive_subscription
 from lifebus_transports.zmq.topics import MAX_TOPIC, Topics
 from lifebus_transports.zmq.zap import DOMAIN
 
 _MAX_ITEMS = 256
 _MAX_SIGNAL_BYTES = 65_536  # a subscriber that does not read holds up to 1,000 messages
+_MAX_SUBSCRIPTIONS_UNREAD = 4
 _MAX_BEACON_PARTS = 1_024
 
 
@@ -90,13 +92,15 @@ class PublishCounters:
     receipts: int = 0
     signals: int = 0
     malformed: int = 0
+    cut_off: int = 0
 
 
 class ReceiptPublisher:
     """Publishes on `address` until closed.  Never blocks: a subscriber that does not read loses messages and knows.
 
-    `first_beacon` must lie beyond the numbers of every earlier publisher at this address, so that a subscriber which
-    comes back after a restart sees that it missed something.
+    A subscriber of more topics than `Subscribers` admits is hung up on.  `first_beacon` must lie beyond the numbers of
+    every earlier publisher at this address, so that a subscriber which comes back after a restart sees that it missed
+    something.
     """
 
     def __init__(
@@ -111,11 +115,15 @@ class ReceiptPublisher:
         self._closed = False
         self._topics = Topics(b"r/", ALL_TOPIC)
         self._signal_topics = Topics(b"s/")
+        self._subscribers = Subscribers()
+        self._path = address.removeprefix("ipc://")
         self._beacons = self._signal_beacons = first_beacon - 1
         self._socket = make_socket(context, zmq.XPUB, max_bytes=MAX_TOPIC, domain=DOMAIN)
         self._socket.setsockopt(zmq.SNDHWM, max_queued)
+        # libzmq takes in all subscriptions that wait before it returns to us: few may wait, or nobody could stop it.
+        self._socket.setsockopt(zmq.RCVHWM, _MAX_SUBSCRIPTIONS_UNREAD)
         self._socket.bind(address)
-        self._reader = SocketReader(self._socket, self._subscription)
+        self._reader = SocketReader(self._socket, self._subscription, receive=receive_subscription)
 
     def close(self) -> None:
         """Close; messages already handed to ZeroMQ leave within its linger of 200 ms, later ones are dropped."""
@@ -190,7 +198,11 @@ class ReceiptPublisher:
         self._reader.poke()
 
     def _subscription(self, message: Message) -> None:
-        if len(message) != 1 or not (self._topics.update(message[0]) and self._signal_topics.update(message[0])):
+        *frames, connection, descriptor = message
+        if connection and not self._subscribers.admits(connection, frames[0]):
+            self.counters.cut_off += 1
+            hang_up(descriptor, self._path)
+        elif len(frames) != 1 or not (self._topics.update(frames[0]) and self._signal_topics.update(frames[0])):
             self.counters.malformed += 1
 
 

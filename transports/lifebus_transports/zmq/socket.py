@@ -34,6 +34,7 @@ class SocketReader:
 
     `at_least` is how many frames every message of this kind of socket has; asking for more costs, so the first ones
     are taken unasked.  `begun` and `drained` are called before and after each turn of reading, also of an empty one.
+    `receive` takes a message off the socket in a way of its own.
 
     The descriptor is edge-triggered: it reports new messages only once, and a send may swallow the edge, also one that
     fails.  So every wake-up drains until nothing is left, and `poke` must be called after each send, whatever became
@@ -48,11 +49,13 @@ class SocketReader:
         at_least: int = 1,
         begun: Callable[[], None] | None = None,
         drained: Callable[[], None] | None = None,
+        receive: Callable[["zmq.Socket[bytes]"], Message] | None = None,
     ) -> None:
         self._socket = socket
         self._handle = handle
         self._at_least = at_least
         self._begun, self._drained = begun, drained
+        self._receive = receive or self._receive_frames
         self._loop = asyncio.get_running_loop()
         self._fd = int(socket.getsockopt(zmq.FD))
         self._poked = False
@@ -94,7 +97,7 @@ class SocketReader:
             if self._closed or (turn < _CHEAP_CHECKS and not self._is_readable()):
                 return False
             try:
-                message = self._receive()
+                message = self._receive(self._socket)
             # Empty: the descriptor reports the next message.
             except zmq.Again:
                 return False
@@ -107,9 +110,8 @@ class SocketReader:
     def _is_readable(self) -> bool:
         return bool(int(self._socket.getsockopt(_EVENTS)) & _READABLE)
 
-    def _receive(self) -> Message:
+    def _receive_frames(self, socket: "zmq.Socket[bytes]") -> Message:
         """Return the frames of one message; ZeroMQ delivers all of them or none."""
-        socket = self._socket
         message = [socket.recv(_NOW) for _ in range(self._at_least)]
         while socket.getsockopt(_MORE):
             message.append(socket.recv(_NOW))

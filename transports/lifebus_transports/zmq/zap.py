@@ -5,6 +5,7 @@ each time it connects anew.  On `ipc://` the peer's address is ``localhost:uid:g
 refused before any message of his is read, and before any message is sent to him.
 """
 
+import itertools
 from collections.abc import Callable, Collection
 
 import zmq
@@ -45,6 +46,7 @@ class UserGate:
         self.refused = 0
         self._users = frozenset(users)
         self._on_refused = on_refused
+        self._connections = itertools.count(1)
         self._socket = context.socket(zmq.REP)
         # Answers that are still queued when the gate closes are of no use to anybody.
         self._socket.setsockopt(zmq.LINGER, 0)
@@ -67,7 +69,9 @@ class UserGate:
             self.refused += 1
             reply = [b"1.0", request_id, b"400", b"not admitted", b"", b""]
         else:
-            reply = [b"1.0", request_id, b"200", b"OK", str(user).encode(), b""]
+            # Each connection gets an id of its own, which libzmq puts beside each of its messages.
+            connection = f"{user}:{next(self._connections)}"
+            reply = [b"1.0", request_id, b"200", b"OK", connection.encode(), b""]
         self._socket.send_multipart(reply)
         self._reader.poke()
         if user is None and self._on_refused is not None:
