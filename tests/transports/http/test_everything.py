@@ -16,6 +16,7 @@ from lifebus_contract import LifebusError
 from lifebus_contract.jobs import NewJob
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_transports.http.following import order_log
+from lifebus_transports.http.following import stream as streams
 from lifebus_transports.http.following.order import SignalLine, SignalOrder, ThreadRange
 from lifebus_transports.http.following.order_log import OrderLog
 from support.integration.observing import signal
@@ -143,6 +144,22 @@ async def test_the_transcript_of_a_worker_is_for_who_follows_exactly_that() -> N
         assert frame["topic"] == "transcript/s2"
         _, (frame,) = await follow(address, 1, query="?topic=transcript/s1&from=oldest")
         assert frame["topic"] == "transcript/s1"
+
+
+async def test_the_place_moves_on_past_what_comes_behind_the_last_one_that_is_wanted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(streams, "KEEP_ALIVE_S", 0.05)
+    query = "?adapter=codex&session=b"
+    async with running_gateway() as (daemon, address), connected(daemon) as bus, address.socket(query) as socket:
+        await next_frame(socket)
+        await emit(bus, "b")
+        assert (await next_frame(socket))["type"] == "receipt"
+        # Whatever wakes the others wakes nobody here.
+        for number in (2, 3):
+            await emit(bus, "a")
+            moved = await next_frame(socket)
+            assert (moved["type"], moved["id"].rpartition("~")[2]) == ("cursor", str(number))
 
 
 async def test_filters_leave_the_receipts_that_they_choose() -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Final, get_args, get_origin
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 
 import anyio
 import msgspec
@@ -111,7 +111,9 @@ async def _asked(request: Request, operation: Operation, calls: Calls) -> RouteR
     Raises:
         HttpRefusal: it does not fit its operation.
     """
-    place = convert(dict(request.path_params), operation.place, "the address does not fit")
+    # Routes are found by paths that are encoded still: an id is decoded as a whole.
+    parts = {name: unquote(value, errors="strict") for name, value in request.path_params.items()}
+    place = convert(parts, operation.place, "the address does not fit")
     query = query_of(request.scope["query_string"].decode("latin-1"), operation.query)
     body, fault = None, None
     try:

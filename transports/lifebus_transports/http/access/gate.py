@@ -19,6 +19,7 @@ from lifebus_transports.http.access.checks import (
     check_request,
 )
 from lifebus_transports.http.access.failures import Failures
+from lifebus_transports.http.access.paths import canonical_path
 from lifebus_transports.http.access.rbac import Rbac, RoleActor, decide
 from lifebus_transports.http.access.tickets import Tickets
 from lifebus_transports.http.access.tokens import is_same
@@ -36,6 +37,7 @@ _HEADERS: Final = (
     (b"x-content-type-options", b"nosniff"),
 )
 _MAX_HEADERS: Final = 16_384
+_NO_PATH: Final = "?"
 _WRITES: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
@@ -89,6 +91,9 @@ class GatewayGate:
             return
         began = self._clock()
         self._counters.requests += 1
+        path = canonical_path(scope["raw_path"])
+        # Whatever finds a route looks at this: the gate, the routes, and the log.
+        scope = {**scope, "path": path or _NO_PATH}
         status = 0
 
         async def noted(message: Message) -> None:
@@ -131,6 +136,8 @@ class GatewayGate:
             return AccessRefusal(405, "method_not_allowed", "there is no such method here")
         if found is None:
             found = self._identify(scope, headers, query)
+        if found is None and scope["path"] == _NO_PATH:
+            found = AccessRefusal(400, "invalid_request", "the address is no percent-encoded UTF-8")
         return found or _check_body(scope, headers)
 
     def _identify(self, scope: Scope, headers: Headers, query: str) -> AccessRefusal | None:

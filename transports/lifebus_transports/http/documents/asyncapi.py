@@ -70,7 +70,11 @@ def asyncapi() -> dict[str, Any]:
         },
         "operations": {
             "follow": _operation("send", tuple(_SENT), "What the gateway sends."),
-            "steer": _operation("receive", tuple(_TAKEN), "What a client may send."),
+            "steer": _operation(
+                "receive",
+                tuple(_TAKEN),
+                "What a client may send; a command with an unknown key is answered with error.",
+            ),
         },
         "components": {
             "messages": {

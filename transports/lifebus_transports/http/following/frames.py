@@ -148,7 +148,9 @@ class EventFrame(Struct, frozen=True, kw_only=True, rename="camel"):
     payload: msgspec.Raw
 
 
-class SubscribeCommand(Struct, frozen=True, kw_only=True, rename="camel", tag="subscribe", tag_field="type"):
+class SubscribeCommand(
+    Struct, frozen=True, kw_only=True, rename="camel", tag="subscribe", tag_field="type", forbid_unknown_fields=True
+):
     """Follow something else: from where a last event id says, else from now on or the oldest record (`from`).
 
     Without a `from`, that of the address counts, as its filters of receipts do.
@@ -160,11 +162,15 @@ class SubscribeCommand(Struct, frozen=True, kw_only=True, rename="camel", tag="s
     begin: Literal["now", "oldest"] | None = field(default=None, name="from")
 
 
-class UnsubscribeCommand(Struct, frozen=True, kw_only=True, rename="camel", tag="unsubscribe", tag_field="type"):
+class UnsubscribeCommand(
+    Struct, frozen=True, kw_only=True, rename="camel", tag="unsubscribe", tag_field="type", forbid_unknown_fields=True
+):
     """Follow nothing."""
 
 
-class PingCommand(Struct, frozen=True, kw_only=True, rename="camel", tag="ping", tag_field="type"):
+class PingCommand(
+    Struct, frozen=True, kw_only=True, rename="camel", tag="ping", tag_field="type", forbid_unknown_fields=True
+):
     """Is answered with `pong`."""
 
 

@@ -121,7 +121,7 @@ class TopicStream:
                 with anyio.move_on_after(KEEP_ALIVE_S):
                     await self._waiter.event.wait()
                 if not self._waiter.event.is_set():
-                    return self._idle()
+                    return await self._idle()
 
     def _in_turn(self) -> list[int]:
         """Return the topics to be read, so that one with much to send does not hold up the others."""
@@ -165,8 +165,14 @@ class TopicStream:
         caught_up = Behind(topic=self.topics[index].name, after=self._numbers[index], head=page.head)
         return self._control(CaughtUpFrame, payload=caught_up)
 
-    def _idle(self) -> ControlFrame | None:
-        """Return a frame with the id where that moved past records that a filter leaves out."""
+    async def _idle(self) -> Records | ControlFrame | None:
+        """Move on past records of other sessions, which wake nobody here; return a frame with the id where it moved."""
+        for index, topic in enumerate(self.topics):
+            if topic.filters.session is not None:
+                self._pages.forget(frozenset({topic.wakes}))
+                found = self._take(index, await self._pages.read(topic, self._numbers[index]))
+                if found is not None:
+                    return found
         return self._control(CursorFrame) if self._sent != self.last_id else None
 
     def _control(self, kind: Callable[..., ControlFrame], **fields: Ready | Missing | Behind) -> ControlFrame:
