@@ -51,7 +51,8 @@ async def test_the_digest_is_on_record_once_and_the_body_nowhere(tmp_path: Path)
             "status": "observed",
         }
     ]
-    assert receipt["telemetry_summary"]["checkpoint_name"] == "implementation"
+    facts = receipt["telemetry_summary"]
+    assert (facts["checkpoint_name"], facts["checkpoint_run"]) == ("implementation", saved.info.run_id)
     assert files
     assert not any(b"unmistakable" in one for one in files)
 

@@ -39,7 +39,10 @@ async def test_a_batch_that_comes_again_records_nothing_twice(tmp_path: Path) ->
         observer = Observer(rig)
         asks = {"id": 0, "method": "execCommandApproval", "params": {"conversationId": "t1"}}
         error = notice("error", threadId="t1", turnId="u1", willRetry=True, error={"codexErrorInfo": "other"})
-        await observer.says(*BEGIN, asks, error, COMPACTED, turn("turn/completed", status="completed"))
+        said = await observer.says(*BEGIN, asks, error, COMPACTED, turn("turn/completed", status="completed"))
+        (tried,) = [one.telemetry_summary for one in said if one.telemetry_summary.get("source") == "app_server:error"]
+        assert (tried["error"], tried["will_retry"]) == ("other", True)
+        assert (tried["failure_class"], tried["retry_class"]) == ("internal_error", "retry_after_reread")
         await observer.ends(exit_code=0)
         assert facts_of(await observer.again(observer.sent)) == []
 
@@ -165,7 +168,7 @@ async def test_a_loss_is_a_gap_in_every_live_thread_and_else_outside_any(tmp_pat
         assert [one.harness_session_id for one in inside] == ["t1", "t2"]
         assert {one.event for one in (outside, *inside)} == {LifecycleEvent.RECEIPT_GAP_DETECTED}
         facts = inside[0].telemetry_summary
-        assert (facts["missed_messages"], facts["missed_bytes"]) == (5, 900)
+        assert (facts["missed_messages"], facts["missed_bytes"], facts["source"]) == (5, 900, "app_server")
 
 
 async def test_a_number_of_messages_that_nobody_knows_is_null(tmp_path: Path) -> None:

@@ -106,6 +106,8 @@ async def test_a_stop_after_the_recorded_end_is_that_of_a_frame_of_its_own(tmp_p
         await rig.tick(2)
         opened, _ = await rig.hook("codex", stop("t1"))
         assert (opened.telemetry_summary["frame_id"], opened.telemetry_summary["continues_frame_id"]) == ("t1:2", "t1")
+        assert opened.telemetry_summary["synthesized"] is True
+        assert opened.telemetry_summary["evidence"]
         assert endings(await rig.tick(2)) == [("frame.ended", "t1:2", "completed")]
 
 

@@ -171,7 +171,8 @@ async def test_what_a_sub_agent_waits_for_is_no_tool_of_the_sessions_file(tmp_pa
     async with supervised(tmp_path) as rig:
         await running(rig)
         await rig.hook("claude", claude("SubagentStart", agent_id="a1", agent_type="explorer"))
-        await rig.hook("claude", asks(agent_id="a1"))
+        (begun,) = await rig.hook("claude", asks(agent_id="a1"))
+        assert begun.telemetry_summary["parent_frame_id"]
         assert waits(await tools_done(rig, now_ms(rig) + 5)) == []
         stopped = claude("SubagentStop", agent_id="a1", agent_type="explorer", stop_hook_active=False)
         assert waits(await rig.hook("claude", stopped)) == [("ended", "permission", "Bash", "turn_ended")]

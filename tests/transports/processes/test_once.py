@@ -7,6 +7,7 @@ import anyio
 import pytest
 
 from lifebus_transports.processes import Commands, CommandSpec, Failure
+from lifebus_transports.processes.outcomes import evidence_of
 from lifebus_transports.processes.spec import environment_of
 from support.patience import PATIENCE_S, SOON_S
 from support.transports.children import ANSWER, LARGE, SMALL, commands, nothing_left, python, sh
@@ -46,6 +47,14 @@ async def test_every_ending_has_one_verdict_whatever_the_size_of_the_question(na
     assert finished.failure is failure, finished
     if failure is None:
         assert finished.stdout.strip() == ANSWER.encode()
+
+
+async def test_how_a_run_ended_is_evidence() -> None:
+    async with commands() as runner:
+        killed = await runner.run_once(sh("kill -9 $$"), SMALL, PATIENCE_S)
+        failed = await runner.run_once(sh("echo no >&2; exit 3"), SMALL, PATIENCE_S)
+    assert evidence_of(killed) == {"signal": "SIGKILL"}
+    assert evidence_of(failed) == {"exit_code": 3, "stderr": "no"}
 
 
 LINGERING = {

@@ -1,0 +1,161 @@
+"""`lifebus contract events`: what each event says, every fact of its receipts, and an example of each harness."""
+
+import json as plain
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
+from importlib.resources import files
+from typing import Any, Final
+
+from msgspec import Struct
+
+from lifebus.cli.arguments import parse_choice
+from lifebus.cli.exit_codes import ExitCode, UsageError
+from lifebus.cli.terminal import paint, put, put_json, put_table
+from lifebus_contract import LifecycleEvent
+from lifebus_contract.facts.catalogue import COMMON, SAYS, facts_of
+from lifebus_contract.facts.fact import ANY_EVENT, Fact
+from lifebus_contract.vocabulary import FRAME_EVENTS
+
+_WIDTH: Final = 100
+_LINK: Final = re.compile(r"\[([^\]]+)\]\([^)]+\)")
+
+
+class KnownFact(Struct, frozen=True, kw_only=True):
+    """A fact as `--json` shows it; `reported_by` are harnesses that recorded it, `reporter` who else says it."""
+
+    key: str
+    kind: str
+    unit: str
+    nullable: bool
+    values: tuple[str, ...]
+    meaning: str
+    reported_by: tuple[str, ...]
+    reporter: str
+
+
+class KnownEvent(Struct, frozen=True, kw_only=True):
+    """An event as `--json` shows it; `examples` is a receipt of each harness that tells it."""
+
+    event: str
+    meaning: str
+    needs_frame: bool
+    can_be_emitted: bool
+    facts: tuple[KnownFact, ...]
+    common: tuple[KnownFact, ...]
+    examples: dict[str, dict[str, Any]]
+
+
+def events(
+    event: str | None = None, /, *, harness: str | None = None, facts_only: bool = False, json: bool = False
+) -> ExitCode:
+    """List the 14 lifecycle events; show one: every fact of its receipts, with an example of each harness.
+
+    Args:
+        event: Show this one, e.g. frame.ended.
+        harness: Show the example of this harness alone.
+        facts_only: Show no examples.
+        json: Answer in JSON.
+    """
+    if event is None:
+        return _list(json=json)
+    name = parse_choice("event", event, [one.value for one in LifecycleEvent])
+    known = known_event(LifecycleEvent(name))
+    examples = {} if facts_only else _chosen(known, harness)
+    if json:
+        put_json({**_plain(known), "examples": examples})
+    else:
+        for line in _lines(known, examples):
+            put(line)
+    return ExitCode.OK
+
+
+def known_event(event: LifecycleEvent) -> KnownEvent:
+    """Return what is known of an event: its facts from the catalogue, and what the recordings have."""
+    recorded = _recorded().get(event.value, {"reported_by": {}, "examples": {}})
+    reported: dict[str, Sequence[str]] = recorded["reported_by"]
+    has_receipts = event in ANY_EVENT
+    return KnownEvent(
+        event=event.value,
+        meaning=SAYS[event],
+        needs_frame=event in FRAME_EVENTS,
+        can_be_emitted=has_receipts,
+        facts=tuple(_known(fact, reported) for fact in facts_of(event)),
+        common=tuple(_known(fact, reported) for fact in COMMON) if has_receipts else (),
+        examples=recorded["examples"],
+    )
+
+
+def _known(fact: Fact, reported: dict[str, Sequence[str]]) -> KnownFact:
+    return KnownFact(
+        key=fact.key,
+        kind=fact.kind.value,
+        unit=fact.unit,
+        nullable=fact.nullable,
+        values=fact.values,
+        meaning=fact.meaning,
+        reported_by=tuple(reported.get(fact.key, ())),
+        reporter=fact.reporter,
+    )
+
+
+def _recorded() -> dict[str, Any]:
+    """Return what the recordings of the harnesses have, as tests/contract/write_events.py writes it."""
+    found: dict[str, Any] = plain.loads((files(__package__) / "recorded_events.json").read_text("utf-8"))
+    return found
+
+
+def _list(*, json: bool) -> ExitCode:
+    found = [known_event(event) for event in SAYS]
+    if json:
+        shown = ("event", "meaning", "needs_frame", "can_be_emitted")
+        put_json([{name: getattr(one, name) for name in shown} for one in found])
+        return ExitCode.OK
+    rows = [(one.event, "needed" if one.needs_frame else "", one.meaning) for one in found]
+    put_table(("event", "frame", "meaning"), rows)
+    return ExitCode.OK
+
+
+def _chosen(known: KnownEvent, harness: str | None) -> dict[str, dict[str, Any]]:
+    if harness is None:
+        return known.examples
+    if not known.examples:
+        raise UsageError(f"--harness: no recording of any harness has {known.event}")
+    name = parse_choice("--harness", harness, list(known.examples))
+    return {name: known.examples[name]}
+
+
+def _plain(known: KnownEvent) -> dict[str, Any]:
+    import msgspec  # noqa: PLC0415
+
+    found: dict[str, Any] = msgspec.to_builtins(known)
+    return found
+
+
+def _lines(known: KnownEvent, examples: dict[str, dict[str, Any]]) -> Iterator[str]:
+    """Yield the page of an event as a terminal shows it."""
+    yield f"{paint(known.event, 'bold')}: {known.meaning}"
+    if not known.can_be_emitted:
+        return
+    yield from _facts("Facts", known.facts)
+    yield from _facts("Facts that any receipt may have", known.common)
+    for harness, receipt in examples.items():
+        yield ""
+        yield paint(f"A receipt of {harness}", "bold")
+        yield from plain.dumps(receipt, indent=2, ensure_ascii=False).splitlines()
+
+
+def _facts(title: str, facts: Sequence[KnownFact]) -> Iterator[str]:
+    yield ""
+    yield paint(title, "bold")
+    for fact in facts:
+        unit = f", {fact.unit}" if fact.unit else ""
+        null = " or null" if fact.nullable else ""
+        yield f"  {paint(fact.key, 'bold')}  {paint(f'{fact.kind}{unit}{null}', 'dim')}"
+        values = f". One of {', '.join(fact.values)}" if fact.values else ""
+        # Pages link to other pages; a terminal has their names.
+        meaning = _LINK.sub(r"docs/\1", fact.meaning)
+        yield from textwrap.wrap(f"{meaning}{values}", _WIDTH, initial_indent="    ", subsequent_indent="    ")
+        reported = "; ".join(part for part in (", ".join(fact.reported_by), fact.reporter) if part)
+        if reported:
+            yield from textwrap.wrap(f"reported by {reported}", _WIDTH, initial_indent="    ", subsequent_indent="    ")
