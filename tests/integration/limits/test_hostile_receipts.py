@@ -69,7 +69,8 @@ async def test_a_subscriber_of_more_topics_than_anybody_needs_is_hung_up_on_and_
                     assert await asyncio.to_thread(hung_up, connection)
             await traffic.goes_on()
             await counted_at_least(broker.runtime_dir, "subscribers_cut_off", 10)
-            assert broker.memory - before < 64 * MEBIBYTE
+            # Together they would take 1.8 GB; libzmq may take one whole burst in before it lets anybody see it.
+            assert broker.memory - before < 256 * MEBIBYTE
 
 
 @pytest.mark.parametrize(("length", "cut_off"), [(8_192, False), (12_000, False), (20_000, True), (1_000_000, True)])
