@@ -1,4 +1,4 @@
-"""Record a session and a frame in it; `emit` returns when they are on the disk."""
+"""Record a session with a frame in it, from beginning to end; `emit` returns when each is on the disk."""
 
 import asyncio
 
@@ -11,6 +11,8 @@ async def main() -> None:
         await bus.emit(lifebus.make_request("session.started", "codex", session="s1"))
         opened = await bus.emit(lifebus.make_request("frame.opened", "codex", session="s1", frame=frame))
         print(opened.receipts[0].sequence, opened.receipts[0].event)
+        await bus.emit(lifebus.make_request("frame.ended", "codex", session="s1", frame=frame))
+        await bus.emit(lifebus.make_request("session.ended", "codex", session="s1"))
 
 
 asyncio.run(main())

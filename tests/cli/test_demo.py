@@ -18,6 +18,13 @@ from support.patience import PATIENCE_S
 from support.running import short_directory
 
 
+def test_every_session_of_the_demonstration_ends() -> None:
+    ends = {"codex": "SessionEnd", "claude": "SessionEnd", "gemini": "SessionEnd"}
+    for recording in load_recordings():
+        last = {step.session: step.hook for step in recording.steps}
+        assert set(last.values()) == {ends[recording.adapter]}
+
+
 def recorded(position: int, session: str, sequence: int | None, **fields: Any) -> RecordedReceipt:
     plain = {
         **dict.fromkeys(("failure_class", "harness_run_id", "harness_task_id", "idempotency_key"), None),

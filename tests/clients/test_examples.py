@@ -35,7 +35,12 @@ async def test_an_example_does_what_it_says(name: str) -> None:
             await bus.emit(lifebus.make_request("session.started", "codex", session="s1"))
         with anyio.fail_after(PATIENCE_S):
             done = await anyio.run_process([sys.executable, str(EXAMPLES / f"{name}.py")], env=environment(daemon))
+        sessions = await bus.sessions()
     assert OUTPUT[name] in done.stdout.decode()
+    # Who tries an example leaves no session behind that looks as if it went on.
+    assert [one.harness_session_id for one in sessions if not one.ended or one.open_frames] == ["s1"] * (
+        name == "follow"
+    )
 
 
 async def test_the_serving_example_delivers_into_a_frame() -> None:
@@ -71,7 +76,7 @@ async def test_the_command_example_delivers_into_a_frame(protocol: str) -> None:
 async def test_ctrl_c_ends_an_example_that_waits_without_a_traceback(name: str) -> None:
     if name == "README":
         (text,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-        program = ["-u", "-c", text.replace("            break\n", "")]
+        program = ["-u", "-c", text.replace("                break\n", "                pass\n")]
     else:
         program = [str(EXAMPLES / f"{name}.py")]
     async with running_bus() as daemon:

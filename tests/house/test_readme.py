@@ -40,7 +40,7 @@ async def test_the_example_runs_against_a_real_broker() -> None:
         with anyio.fail_after(PATIENCE_S):
             done = await anyio.run_process([sys.executable, "-c", example], env=environment)
 
-    assert done.stdout.decode() == "1 session.started observed\n"
+    assert done.stdout.decode() == "1 session.started observed\n2 session.ended observed\n"
     assert len([line for line in example.splitlines() if line]) <= 10
 
 

@@ -66,10 +66,10 @@ _TURNS: Final = (
     flag("stop_hook_active", "whether the turn goes on already because a stop was refused", ENDING),
     text(
         "frame_end",
-        "how the frame ended. `blocked`: a hook refused the prompt; `abandoned`: nobody knows how, its session or "
-        "process is gone",
+        "how the frame ended. `blocked`: a hook refused the prompt; `abandoned`: its session or process "
+        "is gone, and it was at work; `unknown`: nothing shows whether its prompt was taken",
         ENDED,
-        "completed failed interrupted blocked abandoned",
+        "completed failed interrupted blocked abandoned unknown",
     ),
     text("evidence", "what shows the end, in words", ENDED),
     text("source", "where that was seen: `rollout`, `transcript`, `app_server`, `supervisor`", ENDED),

@@ -42,10 +42,11 @@ FACTS: Final = (
     text("reason", "why it ends, in the harness's own word: `exit`, `clear`, `prompt_input_exit`", ENDS),
     text(
         "session_end",
-        "how the session ended. `abandoned`: its process is gone and nothing reported the end; the other words are "
+        "how the session ended. `abandoned`: it was at work when its process was gone or nothing came any more; "
+        "`process_gone`, `silent`: nothing was open then; `closed`: an operator closed it; `failed` and `aborted` are "
         "those of a run of a flow",
         ENDED,
-        "completed failed abandoned aborted",
+        "completed failed abandoned process_gone silent closed aborted",
     ),
     text(
         "session_end",
