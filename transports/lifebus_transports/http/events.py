@@ -15,10 +15,10 @@ from lifebus_transports.http.following.frames import (
     ControlFrame,
     ErrorFrame,
     Trouble,
-    as_event,
     control_event,
 )
-from lifebus_transports.http.following.stream import Records, TopicStream
+from lifebus_transports.http.following.rendering import Records, Renderer
+from lifebus_transports.http.following.stream import TopicStream
 from lifebus_transports.http.operations.errors import HttpRefusal
 from lifebus_transports.http.requests import respond
 
@@ -87,15 +87,15 @@ class _EventResponse(Response):
                 frame = ErrorFrame(id=self._stream.last_id, payload=trouble)
                 await send({"type": "http.response.body", "body": control_event(frame)})
                 return
-            data = _bytes_of(found)
+            data = _bytes_of(found, self._following.renderer)
 
 
-def _bytes_of(found: Records | ControlFrame | None) -> bytes:
+def _bytes_of(found: Records | ControlFrame | None, renderer: Renderer) -> bytes:
     if found is None:
         return KEEP_ALIVE
     if not isinstance(found, Records):
         return control_event(found)
-    return b"".join([as_event(identity, tail) for identity, tail in found.events])
+    return "".join(renderer.render(found, "events")).encode()
 
 
 async def _until_gone(receive: Receive, scope: anyio.CancelScope) -> None:

@@ -20,12 +20,11 @@ from lifebus_transports.http.following.frames import (
     SubscribeCommand,
     Trouble,
     UnsubscribeCommand,
-    as_message,
     control_message,
-    joined,
 )
 from lifebus_transports.http.following.opening import StreamQuery, opening_of
-from lifebus_transports.http.following.stream import Records, TopicStream
+from lifebus_transports.http.following.rendering import Form, Records
+from lifebus_transports.http.following.stream import TopicStream
 from lifebus_transports.http.operations.errors import HttpRefusal
 from lifebus_transports.http.requests import respond
 
@@ -108,8 +107,8 @@ class _Connection:
                     await self._send(control_message(found))
 
     async def _send_records(self, records: Records) -> None:
-        messages = [as_message(identity, tail) for identity, tail in records.events]
-        for message in [joined(messages)] if self._query.batch else messages:
+        form: Form = "batch" if self._query.batch else "frames"
+        for message in self._following.renderer.render(records, form):
             await self._send(message)
 
     async def _command(self, message: Message, tasks: TaskGroup) -> None:

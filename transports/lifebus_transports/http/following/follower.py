@@ -8,6 +8,7 @@ from lifebus_transports.http.counters import GatewayCounters
 from lifebus_transports.http.following.frames import ControlFrame
 from lifebus_transports.http.following.opening import Opening, StreamQuery, opening_of
 from lifebus_transports.http.following.pages import Pages
+from lifebus_transports.http.following.rendering import Renderer
 from lifebus_transports.http.following.stream import TopicStream
 from lifebus_transports.http.following.wakes import Wakes
 from lifebus_transports.http.operations.errors import HttpRefusal, refusal_of, refuse
@@ -24,6 +25,7 @@ class Following:
         self.send_s = send_s
         self.counters = counters
         self.closing = anyio.Event()
+        self.renderer = Renderer()
         self._pages = pages
         self._wakes = wakes
 

@@ -1,6 +1,5 @@
 """What is sent of a stream: frames, as messages of a WebSocket and as server-sent events.  Pure."""
 
-from collections.abc import Sequence
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -219,18 +218,6 @@ def own_item(topic: str, row: WireSignal) -> PreparedRecord:
     return PreparedRecord(row.sequence, _tail(event.type, event.thread_id, topic, bytes(event.payload)))
 
 
-def as_message(identity: str, tail: bytes) -> str:
-    """Return the message of a WebSocket for a record."""
-    # Ids are letters, digits, dots and tildes: nothing to escape.
-    return f'{{"id":"{identity}",{tail.decode()}'
-
-
-def as_event(identity: str, tail: bytes) -> bytes:
-    """Return the server-sent event for a record."""
-    head = f'id: {identity}\ndata: {{"id":"{identity}",'.encode()
-    return head + tail + b"\n\n"
-
-
 def control_message(frame: ControlFrame) -> str:
     """Return the message of a WebSocket for a frame about the stream."""
     return _encode(frame).decode()
@@ -240,11 +227,6 @@ def control_event(frame: ControlFrame) -> bytes:
     """Return the server-sent event for a frame about the stream; its id, where it has one, becomes the last one."""
     head = f"id: {frame.id}\n".encode() if frame.id is not None else b""
     return head + b"data: " + _encode(frame) + b"\n\n"
-
-
-def joined(messages: Sequence[str]) -> str:
-    """Return several messages as one, a line each."""
-    return "\n".join(messages)
 
 
 def _tail(kind: str, thread: str | None, topic: str, payload: bytes) -> bytes:

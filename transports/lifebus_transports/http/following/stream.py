@@ -5,7 +5,6 @@ from contextlib import AbstractContextManager
 from typing import Final, Literal
 
 import anyio
-from msgspec import Struct
 
 from lifebus_transports.http.following.cursors import Cursor, numbers_of, prefix_of
 from lifebus_transports.http.following.frames import (
@@ -21,6 +20,7 @@ from lifebus_transports.http.following.frames import (
     Standing,
 )
 from lifebus_transports.http.following.pages import Pages, PreparedPage
+from lifebus_transports.http.following.rendering import Records
 from lifebus_transports.http.following.topics import Topic
 from lifebus_transports.http.following.wakes import Waiter, Wakes
 
@@ -31,12 +31,6 @@ BEHIND: Final = 2_048
 """How many records a client that was up to date may be late before it is told so."""
 
 KEEP_ALIVE_S: Final = 15.0
-
-
-class Records(Struct, frozen=True):
-    """Records of one page: pairs of the id that continues behind a record, and its frame without it."""
-
-    events: tuple[tuple[str, bytes], ...]
 
 
 class TopicStream:
@@ -142,17 +136,14 @@ class TopicStream:
         if not page.items:
             self._numbers[index] = max(after, page.next)
             return self._at_end(index, page)
-        events: list[tuple[str, bytes]] = []
-        numbers = self._numbers
-        for item in page.items:
-            numbers[index] = item.number
-            events.append((self._prefix + numbers_of(numbers), item.tail))
-        self._sent = events[-1][0]
-        numbers[index] = max(numbers[index], page.next)
+        records = Records(page, self._prefix, tuple(self._numbers), index)
+        self._numbers[index] = page.items[-1].number
+        self._sent = self.last_id
+        self._numbers[index] = max(self._numbers[index], page.next)
         if page.complete and not self._late[index]:
             self._fresh[index] = True
             self._unread.discard(index)
-        return Records(tuple(events))
+        return records
 
     def _at_end(self, index: int, page: PreparedPage) -> ControlFrame | None:
         if not page.complete:
