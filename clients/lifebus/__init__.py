@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         CapabilityRequest,
         DispatchEnvelope,
         Emission,
+        FrameClass,
         FrameContext,
         LifebusError,
         LifecycleEvent,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
         PayloadEnvelope,
         Receipt,
         ReceiptStatus,
+        RequirementLevel,
     )
     from lifebus_contract.consumers import ConsumerSettings
     from lifebus_contract.questions import AnswerAction, Question, QuestionAnswer, QuestionInfo
@@ -55,6 +57,7 @@ __all__ = [
     "DispatchEnvelope",
     "Emission",
     "Emitted",
+    "FrameClass",
     "FrameContext",
     "Gap",
     "GapFound",
@@ -68,6 +71,7 @@ __all__ = [
     "QuestionInfo",
     "Receipt",
     "ReceiptStatus",
+    "RequirementLevel",
     "SignalReceived",
     "Signals",
     "State",

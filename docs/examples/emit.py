@@ -6,7 +6,7 @@ import lifebus
 
 
 async def main() -> None:
-    frame = lifebus.FrameContext(frame_id="f1", frame_class="top_level")
+    frame = lifebus.FrameContext(frame_id="f1", frame_class=lifebus.FrameClass.TOP_LEVEL)
     async with lifebus.connect("my-tool") as bus:
         await bus.emit(lifebus.make_request("session.started", "codex", session="s1"))
         opened = await bus.emit(lifebus.make_request("frame.opened", "codex", session="s1", frame=frame))

@@ -6,10 +6,11 @@ import lifebus
 
 
 async def main() -> None:
-    wish = lifebus.CapabilityRequest(capability="event:context.compacted", level="required")
+    level = lifebus.RequirementLevel.REQUIRED
+    compactions = lifebus.CapabilityRequest(capability="event:context.compacted", level=level)
     async with lifebus.connect("my-tool") as bus:
         for harness in ("codex", "gemini"):
-            result = await bus.negotiate(harness, [wish])
+            result = await bus.negotiate(harness, [compactions])
             print(harness, result.outcome, "-", result.outcomes[0].reason)
 
 

@@ -13,10 +13,12 @@ import sys
 import threading
 import uuid
 from pathlib import Path
+from typing import Any
 
 NAME = "notes"
 VERSION = "lifeloop.v0.2"
 COMMAND = ("lifebus", "dev", "stdio")
+Document = dict[str, Any]
 
 
 class Notes:
@@ -29,7 +31,7 @@ class Notes:
         os.ftruncate(self.file, sum(map(len, whole)))
         self.cursors = {json.loads(line)["cursor"] for line in whole}
 
-    def keep(self, items: list[dict]) -> None:
+    def keep(self, items: list[Document]) -> None:
         """Write what is new; when this returns, it is on the disk."""
         for item in items:
             if item["cursor"] not in self.cursors:
@@ -44,17 +46,20 @@ class Peer:
 
     def __init__(self, notes: Notes) -> None:
         self.notes = notes
-        self.bus = subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603  fixed words
-        self.asked: dict[int, tuple[str, dict]] = {}
+        bus = subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603  fixed words
+        if bus.stdin is None or bus.stdout is None:
+            raise OSError("no pipes")  # what was asked for above; type checkers do not know
+        self.stdin, self.stdout = bus.stdin, bus.stdout
+        self.asked: dict[int, tuple[str, Document]] = {}
         self.number = 0
         self.lock = threading.Lock()  # who asks again later does so in a thread
 
-    def say(self, line: dict) -> None:
+    def say(self, line: Document) -> None:
         """Write a line; who calls this has the lock."""
-        self.bus.stdin.write(json.dumps(line).encode() + b"\n")
-        self.bus.stdin.flush()
+        self.stdin.write(json.dumps(line).encode() + b"\n")
+        self.stdin.flush()
 
-    def ask(self, verb: str, body: dict) -> None:
+    def ask(self, verb: str, body: Document) -> None:
         """Ask a question under the next number."""
         with self.lock:
             self.number += 1
@@ -64,13 +69,13 @@ class Peer:
     def read(self) -> None:
         """Take lines as they come, as many as there are at once, until the bus ends."""
         rest = b""
-        while data := os.read(self.bus.stdout.fileno(), 65_536):
+        while data := os.read(self.stdout.fileno(), 65_536):
             *lines, rest = (rest + data).split(b"\n")
             self.take([json.loads(line) for line in lines])
 
-    def take(self, lines: list[dict]) -> None:
+    def take(self, lines: list[Document]) -> None:
         """Answer dispatches, keep what subscriptions brought, and acknowledge it."""
-        items: dict[int, list[dict]] = {}
+        items: dict[int, list[Document]] = {}
         for line in lines:
             match line:
                 case {"id": int(number)}:
@@ -88,7 +93,7 @@ class Peer:
             # Behind the write, and one question for all: each ack is one of the 64 that may be under way.
             self.ask("ack", {"subscription": number, "cursors": [item["cursor"] for item in mine]})
 
-    def answered(self, verb: str, body: dict, refused: dict | None) -> None:
+    def answered(self, verb: str, body: Document, refused: Document | None) -> None:
         """Say what was done; what could not be done now is asked again, and what never can ends the program."""
         if refused is None:
             print(verb, flush=True)
@@ -102,7 +107,7 @@ class Peer:
     def respond(self, number: int, event_id: str) -> None:
         """Answer a dispatch with a text for the frame that opens."""
         body = f"Be brief in {event_id}."
-        payload = {"schema_version": VERSION, "payload_id": f"pay_{event_id}", "client_id": NAME}
+        payload: Document = {"schema_version": VERSION, "payload_id": f"pay_{event_id}", "client_id": NAME}
         payload |= {"payload_kind": "note", "format": "text", "content_encoding": "utf8"}
         payload |= {"body": body, "byte_size": len(body.encode())}
         payload["acceptable_placements"] = [{"placement": "pre_prompt_frame", "requirement": "preferred"}]
@@ -111,7 +116,7 @@ class Peer:
             self.say({"id": number, "verb": "response", "body": {"response": response}})
 
 
-def started(session: str) -> dict:
+def started(session: str) -> Document:
     """Return an emission; asked again with the same key, it is recorded once."""
     names = {key: f"{prefix}{uuid.uuid4().hex}" for key, prefix in (("event_id", "evt_"), ("invocation_id", "inv_"))}
     request = {"schema_version": VERSION, "event": "session.started", "adapter_id": "codex", "adapter_version": "0.1.0"}

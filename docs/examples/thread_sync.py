@@ -12,6 +12,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import lifebus
 
@@ -36,7 +37,7 @@ class Mirror:
             whole += len(line)
         os.ftruncate(self.file, whole)
 
-    def learn(self, line: dict) -> None:
+    def learn(self, line: dict[str, Any]) -> None:
         """Note what a line of the file says."""
         if "gap" in line:
             self.gap_until = line["gap"]["until"] or 0
@@ -69,7 +70,7 @@ class Mirror:
         waiting = list(reversed(deliveries))
         while waiting:
             one = waiting.pop()
-            session, sequence = (one.receipt.adapter_id, one.receipt.harness_session_id), one.receipt.sequence
+            session, sequence = number_of(one.receipt)
             last, position = newest.get(session, (0, 0))
             if sequence > last + 1 and position >= self.gap_until:
                 self.early.setdefault(session, {})[sequence] = one
@@ -83,6 +84,19 @@ class Mirror:
         if lines:
             self.write(lines)
         return held
+
+
+def number_of(receipt: lifebus.Receipt) -> tuple[Session, int]:
+    """Return the session of a receipt and its number there, which every receipt of a chosen session has."""
+    if receipt.harness_session_id is None or receipt.sequence is None:
+        raise ValueError(f"{receipt.receipt_id} has no number; see `ledger.backend`")
+    return (receipt.adapter_id, receipt.harness_session_id), receipt.sequence
+
+
+def session_named(text: str) -> Session:
+    """Return the session that is written as adapter/id."""
+    adapter, _, session = text.partition("/")
+    return adapter, session
 
 
 async def main(path: Path, sessions: list[Session]) -> None:
@@ -101,4 +115,4 @@ async def main(path: Path, sessions: list[Session]) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), [tuple(name.split("/", 1)) for name in sys.argv[2:]]))
+    asyncio.run(main(Path(sys.argv[1]), [session_named(name) for name in sys.argv[2:]]))
