@@ -164,7 +164,8 @@ def test_every_import_in_an_example_of_the_documents_resolves() -> None:
 
 def test_every_make_target_that_the_documents_name_exists() -> None:
     targets = set(re.findall(r"^(\w+):", (REPOSITORY / "Makefile").read_text(), re.MULTILINE))
-    named = {word for document in DOCUMENTS for word in re.findall(r"\bmake (\w+)", code_of(document.read_text()))}
+    written = [document for document in DOCUMENTS if document.name != "commands.md"]  # a block of which is a help page
+    named = {word for document in written for word in re.findall(r"\bmake (\w+)", code_of(document.read_text()))}
     assert named - targets == set()
     assert "test" in named
 
