@@ -26,7 +26,7 @@ from lifebus_transports.framing.frames import (
 from lifebus_transports.messages.reads import Beacon, WireReceipt
 from lifebus_transports.messages.signals import SignalBeacon, WireSignal
 from lifebus_transports.zmq.socket import Message, SocketReader, make_socket, send_now
-from lifebus_transports.zmq.subscribers import Subscribers, hang_up, receive_subscription
+from lifebus_transports.zmq.subscribers import Subscribers, Verdict, hang_up, receive_subscription
 from lifebus_transports.zmq.topics import MAX_TOPIC, Topics
 from lifebus_transports.zmq.zap import DOMAIN
 
@@ -98,7 +98,7 @@ class PublishCounters:
 class ReceiptPublisher:
     """Publishes on `address` until closed.  Never blocks: a subscriber that does not read loses messages and knows.
 
-    A subscriber of more topics than `Subscribers` admits is hung up on.  `first_beacon` must lie beyond the numbers of
+    A subscriber of more topics than `Subscribers` allows is hung up on.  `first_beacon` must lie beyond the numbers of
     every earlier publisher at this address, so that a subscriber which comes back after a restart sees that it missed
     something.
     """
@@ -199,11 +199,16 @@ class ReceiptPublisher:
 
     def _subscription(self, message: Message) -> None:
         *frames, connection, descriptor = message
-        if connection and not self._subscribers.admits(connection, frames[0]):
+        verdict = self._subscribers.judge(connection, frames[0]) if connection else Verdict.ADMITTED
+        if verdict is Verdict.EXCEEDED:
             self.counters.cut_off += 1
             hang_up(descriptor, self._path)
-        elif len(frames) != 1 or not (self._topics.update(frames[0]) and self._signal_topics.update(frames[0])):
+        elif verdict is Verdict.ADMITTED and not self._update(frames):
             self.counters.malformed += 1
+
+    def _update(self, frames: Message) -> bool:
+        """Take a subscription; False when it is none, or one too many."""
+        return len(frames) == 1 and self._topics.update(frames[0]) and self._signal_topics.update(frames[0])
 
 
 def _by_topic(stored: Sequence[PublishedReceipt]) -> dict[bytes, list[PublishedReceipt]]:

@@ -9,6 +9,7 @@ import os
 import socket
 from collections import OrderedDict
 from contextlib import suppress
+from enum import Enum
 from typing import Final
 
 import zmq
@@ -25,42 +26,56 @@ _MAX_NOTED: Final = 1_024
 _NOW: Final = int(zmq.NOBLOCK)
 
 
+class Verdict(Enum):
+    """What becomes of a subscription message."""
+
+    ADMITTED = "admitted"
+    """It counts."""
+    EXCEEDED = "exceeded"
+    """It is the first beyond the bounds: its connection is to be hung up on."""
+    IGNORED = "ignored"
+    """It came behind that one.  Its connection has ended, or will; its descriptor may be another one's already."""
+
+
 class Subscribers:
     """Knows the topics of each connection; those that were silent longest are forgotten."""
 
     def __init__(self) -> None:
         self._noted: OrderedDict[bytes, _Topics] = OrderedDict()
 
-    def admits(self, connection: bytes, message: bytes) -> bool:
-        """Take a subscription message into account; False where its connection has gone beyond the bounds."""
+    def judge(self, connection: bytes, message: bytes) -> Verdict:
+        """Take a subscription message into account, and return what becomes of it."""
         known = self._noted.setdefault(connection, _Topics())
         self._noted.move_to_end(connection)
         if len(self._noted) > _MAX_NOTED:
             self._noted.popitem(last=False)
+        if known.exceeded:
+            return Verdict.IGNORED
         if message[:1] == b"\x01":
-            return known.add(message[1:])
-        if message[:1] == b"\x00":
+            known.add(message[1:])
+        elif message[:1] == b"\x00":
             known.remove(message[1:])
-        return True
+        return Verdict.EXCEEDED if known.exceeded else Verdict.ADMITTED
 
 
 class _Topics:
-    """The topics of one connection, within the bounds."""
+    """The topics of one connection, and whether they have ever exceeded the bounds."""
 
-    __slots__ = ("size", "topics")
+    __slots__ = ("exceeded", "size", "topics")
 
     def __init__(self) -> None:
         self.topics: set[bytes] = set()
         self.size = 0
+        self.exceeded = False
 
-    def add(self, topic: bytes) -> bool:
+    def add(self, topic: bytes) -> None:
         if topic in self.topics:
-            return True
-        if len(self.topics) >= MAX_TOPICS or self.size + len(topic) > MAX_TOPIC_BYTES:
-            return False
+            return
         self.topics.add(topic)
         self.size += len(topic)
-        return True
+        if len(self.topics) > MAX_TOPICS or self.size > MAX_TOPIC_BYTES:
+            self.exceeded = True
+            self.topics.clear()
 
     def remove(self, topic: bytes) -> None:
         if topic in self.topics:
