@@ -1,9 +1,9 @@
 """How much one connection may subscribe to."""
 
-from lifebus_transports.zmq.subscribers import MAX_TOPIC_BYTES, MAX_TOPICS, Subscribers, Verdict
+from lifebus_transports.zmq.subscribers import MAX_TOPIC_BYTES, MAX_TOPICS, Admission, Subscribers
 
 
-def judged(subscribers: Subscribers, connection: bytes, *messages: bytes) -> list[Verdict]:
+def judged(subscribers: Subscribers, connection: bytes, *messages: bytes) -> list[Admission]:
     return [subscribers.judge(connection, message) for message in messages]
 
 
@@ -13,23 +13,26 @@ def many(count: int) -> list[bytes]:
 
 def test_topics_are_bounded_in_number_and_those_that_go_make_room() -> None:
     subscribers = Subscribers()
-    assert set(judged(subscribers, b"0:1", *many(MAX_TOPICS))) == {Verdict.ADMITTED}
+    assert set(judged(subscribers, b"0:1", *many(MAX_TOPICS))) == {Admission.ADMITTED}
     again, gone, other = judged(subscribers, b"0:1", b"\x01r/0", b"\x00r/0", b"\x01r/other")
-    assert {again, gone, other} == {Verdict.ADMITTED}
-    assert judged(subscribers, b"0:1", b"\x01r/0", b"\x00r/0", b"\x01r/0") == [Verdict.EXCEEDED, *[Verdict.IGNORED] * 2]
-    assert judged(subscribers, b"0:2", b"\x01r/0") == [Verdict.ADMITTED]
+    assert {again, gone, other} == {Admission.ADMITTED}
+    assert judged(subscribers, b"0:1", b"\x01r/0", b"\x00r/0", b"\x01r/0") == [
+        Admission.EXCEEDED,
+        *[Admission.IGNORED] * 2,
+    ]
+    assert judged(subscribers, b"0:2", b"\x01r/0") == [Admission.ADMITTED]
 
 
 def test_topics_are_bounded_in_bytes() -> None:
     subscribers = Subscribers()
     topic = b"r/" + b"x" * (MAX_TOPIC_BYTES // 2 - 2)
-    assert judged(subscribers, b"0:1", b"\x01" + topic, b"\x01" + topic[:-1] + b"y") == [Verdict.ADMITTED] * 2
-    assert judged(subscribers, b"0:1", b"\x01z") == [Verdict.EXCEEDED]
+    assert judged(subscribers, b"0:1", b"\x01" + topic, b"\x01" + topic[:-1] + b"y") == [Admission.ADMITTED] * 2
+    assert judged(subscribers, b"0:1", b"\x01z") == [Admission.EXCEEDED]
 
 
 def test_ends_of_topics_that_it_never_had_and_other_messages_make_no_room() -> None:
     subscribers = Subscribers()
     for topic in many(MAX_TOPICS):
         messages = (topic, b"\x00r/of nobody", b"a message", b"")
-        assert set(judged(subscribers, b"0:1", *messages)) == {Verdict.ADMITTED}
-    assert judged(subscribers, b"0:1", b"\x01r/one more") == [Verdict.EXCEEDED]
+        assert set(judged(subscribers, b"0:1", *messages)) == {Admission.ADMITTED}
+    assert judged(subscribers, b"0:1", b"\x01r/one more") == [Admission.EXCEEDED]
