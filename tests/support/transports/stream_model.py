@@ -35,6 +35,10 @@ class Line:
             self.floor = max(self.floor, self.look())
         return self.floor
 
+    def explains(self, reason: str, through: int) -> bool:
+        """Whether records up to a number were gone for this reason when it was said: before the deletion, or by it."""
+        return reason == self.reason or (reason == "pruned" and through < self.floor_now())
+
 
 @dataclass
 class World:
@@ -146,7 +150,7 @@ class Told:
         line = self._world.lines[missing["topic"]]
         assert self.place is not None
         start = self.place.numbers[index]
-        assert missing["reason"] == line.reason
+        assert line.explains(missing["reason"], missing["through"])
         assert start <= missing["after"] if not self._exact else start == missing["after"]
         assert missing["after"] < missing["through"] <= line.floor_now()
         self._move(index, missing["through"])
@@ -184,7 +188,7 @@ class Told:
         `was` is None where that was in another history.
         """
         if lost is not None:
-            assert lost["reason"] == ("other_history" if was is None else line.reason)
+            assert lost["reason"] == "other_history" if was is None else line.explains(lost["reason"], start)
             assert floor <= start == lost["through"] <= line.floor_now()
             if was is not None:
                 assert was <= lost["after"] < start

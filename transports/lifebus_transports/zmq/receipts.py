@@ -26,7 +26,7 @@ from lifebus_transports.framing.frames import (
 from lifebus_transports.messages.reads import Beacon, WireReceipt
 from lifebus_transports.messages.signals import SignalBeacon, WireSignal
 from lifebus_transports.zmq.socket import Message, SocketReader, make_socket, send_now
-from lifebus_transports.zmq.subscribers import Admission, Subscribers, hang_up, receive_subscription
+from lifebus_transports.zmq.subscribers import Subscribers, SubscriptionOutcome, hang_up, receive_subscription
 from lifebus_transports.zmq.topics import MAX_TOPIC, Topics
 from lifebus_transports.zmq.zap import DOMAIN
 
@@ -199,11 +199,11 @@ class ReceiptPublisher:
 
     def _subscription(self, message: Message) -> None:
         *frames, connection, descriptor = message
-        admission = self._subscribers.judge(connection, frames[0]) if connection else Admission.ADMITTED
-        if admission is Admission.EXCEEDED:
+        outcome = self._subscribers.judge(connection, frames[0]) if connection else SubscriptionOutcome.ADMITTED
+        if outcome is SubscriptionOutcome.EXCEEDED:
             self.counters.cut_off += 1
             hang_up(descriptor, self._path)
-        elif admission is Admission.ADMITTED and not self._update(frames):
+        elif outcome is SubscriptionOutcome.ADMITTED and not self._update(frames):
             self.counters.malformed += 1
 
     def _update(self, frames: Message) -> bool:

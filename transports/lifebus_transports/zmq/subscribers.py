@@ -26,7 +26,7 @@ _MAX_NOTED: Final = 1_024
 _NOW: Final = int(zmq.NOBLOCK)
 
 
-class Admission(Enum):
+class SubscriptionOutcome(Enum):
     """What becomes of a subscription message."""
 
     ADMITTED = "admitted"
@@ -43,19 +43,19 @@ class Subscribers:
     def __init__(self) -> None:
         self._noted: OrderedDict[bytes, _Topics] = OrderedDict()
 
-    def judge(self, connection: bytes, message: bytes) -> Admission:
+    def judge(self, connection: bytes, message: bytes) -> SubscriptionOutcome:
         """Take a subscription message into account, and return what becomes of it."""
         known = self._noted.setdefault(connection, _Topics())
         self._noted.move_to_end(connection)
         if len(self._noted) > _MAX_NOTED:
             self._noted.popitem(last=False)
         if known.exceeded:
-            return Admission.IGNORED
+            return SubscriptionOutcome.IGNORED
         if message[:1] == b"\x01":
             known.add(message[1:])
         elif message[:1] == b"\x00":
             known.remove(message[1:])
-        return Admission.EXCEEDED if known.exceeded else Admission.ADMITTED
+        return SubscriptionOutcome.EXCEEDED if known.exceeded else SubscriptionOutcome.ADMITTED
 
 
 class _Topics:
