@@ -5,7 +5,8 @@ ids for what it asks, each request is a wait of its own; elsewhere a frame has o
 A frame that ends takes its own waits with it, the next turn what waited for it, and the session's start or end all.
 """
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from lifebus_broker.state.receipt_view import ReceiptLike
 from lifebus_broker.state.telemetry_keys import (
@@ -51,7 +52,7 @@ def next_waits(known: Waits, receipt: ReceiptLike) -> Waits:
     facts = receipt.telemetry_summary
     if WAITING_FOR in facts:
         # A background client's receipt repeats what may be over by now.
-        return known if BACKGROUND_CLIENT in facts else _told(known, receipt)
+        return known if BACKGROUND_CLIENT in facts else waits_told(known, facts, at_ms=receipt.at_epoch_s * 1000)
     if not known or receipt.event not in _CHANGES:
         return known
     over = waits_over(known, receipt.event, _text(facts.get(FRAME)), nested=facts.get(PARENT_FRAME) is not None)
@@ -92,9 +93,11 @@ def _is_loose(one: Wait, waiting_for: str) -> bool:
     return one.request is None and one.waiting_for == waiting_for
 
 
-def _told(known: Waits, receipt: ReceiptLike) -> Waits:
-    """Return the waits after a receipt that speaks of one; what it says in no known words changes nothing."""
-    facts = receipt.telemetry_summary
+def waits_told(known: Waits, facts: Mapping[str, Any], *, at_ms: int) -> Waits:
+    """Return the waits after facts that speak of one; what they say in no known words changes nothing.
+
+    `at_ms` is when a wait begins of which they do not say it, in milliseconds since 1970.
+    """
     waiting_for, since = facts.get(WAITING_FOR), facts.get(WAITING_SINCE)
     frame_id, request = _text(facts.get(FRAME)), _text(facts.get(WAITING_ID))
     if not isinstance(waiting_for, str) or waiting_for not in KINDS:
@@ -106,7 +109,7 @@ def _told(known: Waits, receipt: ReceiptLike) -> Waits:
     begun = Wait(
         waiting_for=waiting_for,
         # Not isinstance: a bool is an int as well.
-        since_ms=since if type(since) is int else receipt.at_epoch_s * 1000,
+        since_ms=since if type(since) is int else at_ms,
         kind=_text(facts.get(WAITING_KIND)),
         frame_id=frame_id,
         nested=facts.get(PARENT_FRAME) is not None,

@@ -5,6 +5,9 @@ from typing import Final
 
 from lifebus_contract import LifecycleEvent, Receipt
 
+WAITING: Final = "waiting"
+"""The fact that says that a session begins to wait for a person, or does not any more."""
+
 _ASIDE: Final = {LifecycleEvent.CONTEXT_PRESSURE_OBSERVED, LifecycleEvent.SUPERVISOR_TICK}
 _DETAILS: Final = {
     LifecycleEvent.SESSION_STARTING: "source",
@@ -19,12 +22,13 @@ _DETAILS: Final = {
 def lines_of(receipts: Sequence[Receipt]) -> list[str]:
     """Return what happened to sessions, frames and contexts, in order, one line a receipt: the event and its detail.
 
+    A tick is left out, but for one that says who waits for a person.
     The sessions follow each other in the order in which they began.  The frames of sub-agents are marked as nested.
     What a process says that names no session is left out: what follows from it is recorded in the sessions.
     `session.ending` only announces: it stands directly before `session.ended`, wherever the frames' ends were recorded.
     """
     nested = {one.telemetry_summary.get("frame_id") for one in receipts if "parent_frame_id" in one.telemetry_summary}
-    shown = [one for one in receipts if one.event not in _ASIDE]
+    shown = [one for one in receipts if one.event not in _ASIDE or WAITING in one.telemetry_summary]
     sessions = dict.fromkeys(one.harness_session_id for one in receipts if one.harness_session_id)
     lines: list[str] = []
     for session in sessions:
@@ -42,6 +46,9 @@ def _announced_last(lines: Sequence[str]) -> list[str]:
 
 
 def _line(receipt: Receipt, nested: Container[object] = ()) -> str:
+    facts = receipt.telemetry_summary
+    if WAITING in facts:
+        return f"waiting {facts[WAITING]} {facts['waiting_for']}"
     depth = "nested " if receipt.telemetry_summary.get("frame_id") in nested else ""
     return " ".join([f"{depth}{receipt.event.value}", *_detail(receipt)])
 

@@ -14,14 +14,17 @@ import anyio.to_thread
 
 from lifebus.client import Bus, connect
 from lifebus.live.broker import LiveBroker, live_broker
+from lifebus.live.judge import WAITING
 from lifebus.live.model.server import FakeModel, fake_model
 from lifebus.live.programs.base import HarnessProgram, HookPoint, Installation, Preparation, RefusingHook, Turn
 from lifebus.live.sandbox import Ran, Sandbox, Started, sandbox
+from lifebus.live.terminal import in_terminal
 from lifebus_contract import LifebusError, LifecycleEvent, Receipt
 
 PATIENCE_S: Final = 15.0
 RUN_S: Final = 150.0
 _RETRY_S: Final = 0.05
+_TAIL: Final = 500
 
 
 class LiveError(LifebusError):
@@ -72,13 +75,39 @@ class LiveRun:
             if not condition():
                 ran = self._kept(await _over(started))
                 raise LiveError(f"the harness never came to where it should be stopped: {ran}")
-            await self._known()
+            await self._known(lambda one: one.event is LifecycleEvent.FRAME_OPENED)
             if number is signal.SIGKILL:
                 started.signal_all(number)
             else:
                 started.signal(number)
             ran = self._kept(await started.ended(RUN_S))
             await started.alone()
+            return ran
+
+    async def asked(self, turn: Turn) -> Ran:
+        """Run the harness until it asks for a permission, allow it as a person does, and end it behind its turn.
+
+        Raises:
+            LiveError: it is not known to ask, or the call that was to be allowed is not made.
+        """
+        asking = self.harness.asking
+        if asking is None:
+            raise LiveError(f"{self.harness.adapter_id} is not known to ask")
+        await anyio.to_thread.run_sync(asking.prepare, self.box)
+        if not asking.dialog:
+            return await self.run(turn)
+        variables = self.program.variables | self.harness.environment(self.box, self.model.url)
+        async with in_terminal(self.box, asking.command(turn), variables) as terminal:
+            with anyio.move_on_after(RUN_S):
+                await terminal.shows(asking.dialog)
+                await self._known(lambda one: one.telemetry_summary.get(WAITING) == "begun")
+                await terminal.press_until(asking.allow, self.reached.exists)
+                await self._known(lambda one: one.event is LifecycleEvent.FRAME_ENDED)
+            if not self.reached.exists():
+                raise LiveError(f"it was not allowed what it asked for: {terminal.screen[-_TAIL:]}")
+            terminal.started.signal(signal.SIGTERM)
+            ran = self._kept(await terminal.started.ended(RUN_S))
+            await terminal.started.alone()
             return ran
 
     async def session(self) -> str:
@@ -112,11 +141,11 @@ class LiveRun:
         async with live_broker(self.box) as self.broker:
             yield
 
-    async def _known(self) -> None:
-        """Wait until lifebus knows that the session began: a signal that is faster than the hook shows nothing."""
+    async def _known(self, condition: Callable[[Receipt], bool]) -> None:
+        """Wait until lifebus knows it, or for some seconds: a signal that is faster than the hook shows nothing."""
         with anyio.move_on_after(PATIENCE_S):
             async for item in self.bus.receipts(since="start"):
-                if item.event is LifecycleEvent.FRAME_OPENED:
+                if condition(item):
                     return
 
     def _kept(self, ran: Ran) -> Ran:

@@ -19,7 +19,8 @@ PATIENCE_S: Final = 90.0
 NOWHERE: Final = "http://127.0.0.1:9"
 _LINGER_S: Final = 3.0
 _RETRY_S: Final = 0.05
-_MARK: Final = "HARNESS_RUN"
+MARK: Final = "HARNESS_RUN"
+"""The variable by which the processes of one run are found."""
 _SYSTEM_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 
 
@@ -86,7 +87,7 @@ class Sandbox:
             process = subprocess.Popen(  # noqa: ASYNC220, S603  starting takes no time; the user's own harness
                 command,
                 cwd=self.project,
-                env=self.environment(variables) | {_MARK: mark},
+                env=self.environment(variables) | {MARK: mark},
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,
@@ -193,7 +194,7 @@ def _marked(mark: str) -> set[int]:
 
     Children of a dead parent belong to nobody, so they are known by what they inherited.
     """
-    wanted, found = f"{_MARK}={mark}".encode(), set[int]()
+    wanted, found = f"{MARK}={mark}".encode(), set[int]()
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             if wanted in (folder / "environ").read_bytes().split(b"\0"):

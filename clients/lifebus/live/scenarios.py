@@ -102,6 +102,10 @@ async def _broker_hung(on: LiveRun) -> None:
     await on.broker.kill()
 
 
+async def _permission_asked(on: LiveRun) -> None:
+    await on.asked(Turn(prompt("Work.", run(f"touch {on.reached}"), say("done"))))
+
+
 async def _untrusted_hooks(on: LiveRun) -> None:
     await on.run(Turn(prompt("Work.", *[run("sleep 1")] * 5, say("done")), trusting=False))
 
@@ -126,6 +130,7 @@ _ALL: Final = (
     Scenario("compaction", "compaction", _compaction),
     Scenario("broker_away", "broker away", _broker_away),
     Scenario("broker_hung", "broker hung", _broker_hung),
+    Scenario("permission_asked", "a person is asked", _permission_asked, ends_well=False),
     Scenario("untrusted_hooks", "untrusted hooks", _untrusted_hooks),
 )
 

@@ -54,6 +54,7 @@ class AppServerRecorder:
         if not findings:
             return ()
         findings = with_ended_waits(monitor, findings, int(self._environment.epoch() * 1000))
+        monitor.hand_over_waits([finding.telemetry for finding in findings], self._environment.now())
         stored = await self.emit(findings, manifest, monitor.key[1])
         self._monitors.apply(monitor, stored, self._environment.now())
         return stored

@@ -81,6 +81,7 @@ class Recorder:
         ticks = [] if is_left_out else [tick_finding(observed=len(findings), **facts)]
         if any(finding.event is LifecycleEvent.SESSION_ENDED for finding in findings):
             monitor.mark_closing(self._now())
+        monitor.hand_over_waits([finding.telemetry for finding in findings], self._now())
         results = await self._emit([*ticks, *findings], registered.manifest, monitor)
         self._pace(monitor, results[len(ticks) :])
         stored = tuple(one for result in results for one in result.stored)

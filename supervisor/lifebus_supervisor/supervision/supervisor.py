@@ -150,6 +150,7 @@ class Supervisor:
         )
         merged = merge(monitor, reading, context)
         self.merged += max(0, len(reading.emissions) - len(merged))
+        monitor.hand_over_waits([emission.telemetry for emission in merged], self.environment.now())
         if any(emission.request.event is LifecycleEvent.SESSION_ENDED for emission in merged):
             monitor.mark_closing(self.environment.now())
         return structs.replace(admission, emissions=merged)
@@ -314,6 +315,7 @@ class Supervisor:
         manifest, moment, limits = registered.manifest, self.moment(), self.limits
         alive = self._check_process(monitor) if scheduled else None
         monitor.match_ending(moment.monotonic_s)
+        monitor.hand_over_waits((), moment.monotonic_s)  # what did not arrive in time is found again
         end = session_end(monitor, moment, alive=alive, limits=limits)
         if end is not None and monitor.holds_back:  # recorded before an end, which the next pass finds again
             self._over.append(monitor)

@@ -8,7 +8,16 @@ import pytest
 from lifebus_adapters import ADAPTERS
 from lifebus_adapters.gemini.chats import MAX_MESSAGES
 from lifebus_adapters.gemini.telemetry import OVERRIDES
-from lifebus_adapters.shared.telemetry import Activity, Compacted, Fact, Surroundings, TurnEnded, TurnStarted, Usage
+from lifebus_adapters.shared.telemetry import (
+    Activity,
+    Compacted,
+    Fact,
+    Surroundings,
+    ToolsDone,
+    TurnEnded,
+    TurnStarted,
+    Usage,
+)
 from lifebus_contract import InvalidRequest
 from support.adapters.calls import call, ids
 from support.adapters.other_telemetry import record_reader, source
@@ -362,3 +371,30 @@ def test_precompress_proves_nothing(trigger: str) -> None:
     payload = {"session_id": S, "hook_event_name": "PreCompress", "trigger": trigger}
     reading = ADAPTERS["gemini"].read(call("gemini", payload), ids())
     assert (reading.emissions, reading.facts) == ((), ())
+
+
+# What a person was asked
+
+
+def calls(*made: tuple[str, str]) -> list[dict[str, Any]]:
+    return [{"id": f"c{n}", "status": status, "timestamp": at} for n, (status, at) in enumerate(made)]
+
+
+@pytest.mark.parametrize(
+    ("made", "done_ms"),
+    [
+        ([("cancelled", "2026-11-23T21:03:00.597Z")], [1_795_467_780_597]),
+        ([("success", "2026-11-23T21:03:01.000Z"), ("error", "2026-11-23T21:03:00.000Z")], [1_795_467_781_000]),
+        ([("success", "2026-11-23T21:03:01.000Z"), ("awaiting_approval", "2026-11-23T21:03:00.000Z")], []),
+        ([("cancelled", "now")], []),
+        ([], []),
+    ],
+)
+def test_calls_are_over_once_all_of_them_have_ended(made: list[tuple[str, str]], done_ms: list[int]) -> None:
+    facts = chat(model("a", 5, toolCalls=calls(*made)))
+    assert [fact.at_ms for fact in facts if isinstance(fact, ToolsDone)] == done_ms
+
+
+@pytest.mark.parametrize("strange", ["x", 7, {"status": "success"}, [7], [None], [{"status": ["success"]}], [[]]])
+def test_calls_of_another_form_cost_nothing_else_of_their_message(strange: Any) -> None:
+    assert chat(model("a", 5, toolCalls=strange)) == chat(model("a", 5))

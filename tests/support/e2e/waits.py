@@ -1,8 +1,17 @@
 """What real harnesses say of who waits for a person."""
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import lifebus
+from lifebus.live.model.scripting import HOLD, prompt, run
+from lifebus.live.programs.base import HarnessProgram, Turn
+from lifebus.live.terminal import Terminal, in_terminal
+from lifebus_contract import Receipt
+from support.e2e.harness_run import HarnessRun, harness_run
+from support.e2e.pinned import PINNED
+from support.patience import PATIENCE_S
 
 Told = tuple[object, object, object, object]
 """``begun`` or ``ended``, for what, for what kind of thing, and what ended it."""
@@ -23,3 +32,59 @@ async def waits_told(
         if until(told):
             break
     return told
+
+
+@asynccontextmanager
+async def dialog(harness: HarnessProgram, file: str) -> AsyncGenerator[tuple[HarnessRun, Terminal]]:
+    """A real harness in a terminal that asks whether it may make a file; behind that the model answers no more."""
+    asking = harness.asking
+    assert asking is not None
+    async with harness_run(harness) as on:
+        asking.prepare(on.box)
+        turn = Turn(prompt("Work.", run(f"touch {file}"), HOLD))
+        variables = PINNED[harness.adapter_id].program.variables | harness.environment(on.box, on.model.url)
+        async with in_terminal(on.box, asking.command(turn), variables) as terminal:
+            yield on, terminal
+
+
+async def check_an_allowed_dialog(harness: HarnessProgram, kind: str) -> None:
+    """What a person allows is waited for from the dialog to the tool's result, while the turn goes on."""
+    async with dialog(harness, "made") as (on, terminal), asyncio.timeout(PATIENCE_S):
+
+        async def allow() -> None:
+            (one,) = (await on.bus.status()).waiting
+            assert [(wait.waiting_for, wait.kind) for wait in one.waiting] == [("permission", kind)]
+            (head,) = await on.bus.sessions()
+            assert head.waiting == one.waiting
+            assert harness.asking is not None
+            await terminal.shows(harness.asking.dialog)
+            await terminal.press_until(harness.asking.allow, (on.box.project / "made").exists)
+
+        told = await waits_told(on.bus, lambda told: told[-1][0] == "ended", allow)
+        assert told == [("begun", "permission", kind, None), ("ended", "permission", kind, "tool_result")]
+        assert (await on.bus.status()).waiting == ()
+        assert not await ended_turns(on)
+
+
+async def check_a_refused_dialog(harness: HarnessProgram, kind: str, refusal: bytes) -> None:
+    """What a person refuses is not waited for any more: the tool has its result, or the turn is over."""
+    async with dialog(harness, "made") as (on, terminal), asyncio.timeout(PATIENCE_S):
+        refused = asyncio.Event()
+
+        async def refuse() -> None:
+            assert harness.asking is not None
+            await terminal.shows(harness.asking.dialog)
+            await terminal.press_until(refusal, refused.is_set)
+
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(refuse())
+            told = await waits_told(on.bus, lambda told: told[-1][0] == "ended")
+            refused.set()
+        assert [one[:3] for one in told] == [("begun", "permission", kind), ("ended", "permission", kind)]
+        assert told[-1][3] in {"tool_result", "turn_ended"}
+        assert not (on.box.project / "made").exists()
+
+
+async def ended_turns(on: HarnessRun) -> list[Receipt]:
+    """Return the ends of turns so far."""
+    return [one for one in await on.receipts() if one.event == "frame.ended"]

@@ -7,11 +7,13 @@
 - After a model's error the message that was sent is taken back: a ``$set`` has all messages but that one.
 - Another end of a turn does not show: a message that will call tools looks like the last one until it is replaced.
 - The text of a prompt stands here with what hooks added to it, so the frame's id cannot be made from it.
+- The message that called tools is written again with each call's `status` and time once they are over: that is all
+  there is of calls that the user refused, after which nothing is sent to the model.
 - A sub-agent's file says so in its header; it has no facts about the session.
 """
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
@@ -25,6 +27,7 @@ from lifebus_contract.fields import Count
 MAX_MESSAGES: Final = 4_096
 """Most messages whose tokens are remembered; the oldest is forgotten first."""
 
+_OVER: Final = ("success", "error", "cancelled")
 _INPUT: Final = "chats:tokens.input"
 
 
@@ -55,6 +58,7 @@ class _Line(Struct):
     tokens: _Tokens | None = None
     model: str | None = None
     timestamp: Any = None
+    tool_calls: Any = field(default=None, name="toolCalls")
     patch: _Patch | None = field(default=None, name="$set")
     rewind_to: str | None = field(default=None, name="$rewindTo")
 
@@ -108,7 +112,8 @@ class ChatReader:
         self._remember(known_id, usage)
         # An older message that is patched says nothing about how full the context is now.
         is_newest = next(reversed(self._usages)) == known_id
-        return (usage,) if usage and is_newest else (Activity(session=session),)
+        facts: Sequence[Fact] = (usage,) if usage and is_newest else (Activity(session=session),)
+        return (*facts, *_tools_over(session, line.tool_calls))
 
     def _usage(self, session: str, line: _Line) -> Usage | None:
         if line.tokens is None:
@@ -151,6 +156,17 @@ class ChatReader:
         # The rewound messages are out of the context, so that the one before them counts again.
         left = next((usage for usage in reversed(self._usages.values()) if usage), None)
         return (left,) if left else ()
+
+
+def _tools_over(session: str, calls: object) -> Sequence[Fact]:
+    """Return that all calls of a message are over, whether they were made or refused."""
+    its = cast("Sequence[Any]", calls) if isinstance(calls, list) else ()
+    known = [cast("dict[str, Any]", one) for one in its if isinstance(one, dict)]
+    if not known or any(one.get("status") not in _OVER for one in known):
+        return ()
+    times = [epoch_ms(one.get("timestamp")) for one in known]
+    newest = max((at_ms for at_ms in times if at_ms is not None), default=None)
+    return () if newest is None else (ToolsDone(session=session, at_ms=newest),)
 
 
 def _from_others(session: str, line: _Line) -> Sequence[Fact]:

@@ -76,6 +76,21 @@ def command_hooks(refusal: RefusingHook, names: Mapping[HookPoint, str]) -> dict
 
 
 @dataclass(frozen=True, kw_only=True)
+class Asking:
+    """How a harness is brought to ask a person whether its shell tool may be used.
+
+    `prepare` completes its settings, `command` is its command line.  In a terminal it shows `dialog`, a word that
+    stands nowhere else, and the keys `allow` allow the call once.  Without a dialog no terminal is needed: it asks as
+    it always does, and answers itself.
+    """
+
+    prepare: Callable[[Sandbox], None]
+    command: Callable[[Turn], list[str]]
+    dialog: str = ""
+    allow: bytes = b"\r"
+
+
+@dataclass(frozen=True, kw_only=True)
 class HarnessProgram:
     """A real program.  Its command lines name it by its adapter id, by which the sandbox's path finds it.
 
@@ -83,7 +98,7 @@ class HarnessProgram:
     of the same session, that make it compact; it is empty where nothing is known to.  `prepare` writes the program's
     own settings, without any hook of ours.  `environment` returns the variables that the program needs beside the
     sandbox's own, from the sandbox and the model's address.  `hook_failures` returns what the program says of hooks
-    that failed, where it says anything.
+    that failed, where it says anything.  `asking` is None where it says nothing of whom it asks.
     """
 
     adapter_id: str
@@ -93,3 +108,4 @@ class HarnessProgram:
     environment: Callable[[Sandbox, str], dict[str, str]]
     command: Callable[[Turn], list[str]]
     hook_failures: Callable[[Ran], list[str]]
+    asking: Asking | None = None

@@ -4,7 +4,7 @@ import json
 from typing import Final
 
 from lifebus.live.model.scripting import prompt, say
-from lifebus.live.programs.base import HarnessProgram, HookPoint, Preparation, Turn, command_hooks
+from lifebus.live.programs.base import Asking, HarnessProgram, HookPoint, Preparation, Turn, command_hooks
 from lifebus.live.sandbox import Ran, Sandbox
 
 
@@ -41,6 +41,21 @@ def _hook_failures(ran: Ran) -> list[str]:
     return [one["hook_name"] for one in ended if (one["exit_code"], one["outcome"]) != (0, "success")]
 
 
+def _prepare_asking(box: Sandbox) -> None:
+    """Leave nothing that it would ask a new user before it begins."""
+    known = {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}
+    settings = {
+        "hasCompletedOnboarding": True,
+        "projects": {str(box.project): known},
+        "customApiKeyResponses": {"approved": ["dummy"], "rejected": []},
+    }
+    (box.home / ".claude.json").write_text(json.dumps(settings, indent=2))
+
+
+def _asking(turn: Turn) -> list[str]:
+    return ["claude", "--permission-mode", "default", *turn.arguments, turn.prompt]
+
+
 CLAUDE: Final = HarnessProgram(
     adapter_id="claude",
     context_window=200_000,
@@ -49,5 +64,6 @@ CLAUDE: Final = HarnessProgram(
     environment=_environment,
     command=_command,
     hook_failures=_hook_failures,
+    asking=Asking(prepare=_prepare_asking, command=_asking, dialog="proceed?"),
 )
 """Claude Code, which compacts when it is told `/compact`."""

@@ -5,7 +5,7 @@ from typing import Final
 
 from lifebus.live.model.conversation import MODEL
 from lifebus.live.model.scripting import prompt, run, say
-from lifebus.live.programs.base import HarnessProgram, HookPoint, Preparation, Turn, command_hooks
+from lifebus.live.programs.base import Asking, HarnessProgram, HookPoint, Preparation, Turn, command_hooks
 from lifebus.live.sandbox import Ran, Sandbox
 
 _WINDOW: Final = 20_000
@@ -61,6 +61,20 @@ def _hook_failures(ran: Ran) -> list[str]:
     return [line for line in told if not line.endswith("Completed") and f"{line} Completed" not in told]
 
 
+def _prepare_asking(box: Sandbox) -> None:
+    """Have it ask for `touch`: what its sandbox refuses depends on the machine."""
+    folder = box.home / ".codex"
+    (folder / "rules").mkdir()
+    (folder / "rules/default.rules").write_text('prefix_rule(pattern=["touch"], decision="prompt")\n')
+    with (folder / "config.toml").open("a") as settings:
+        settings.write(f'\n[projects."{box.project}"]\ntrust_level = "trusted"\n')
+
+
+def _asking(turn: Turn) -> list[str]:
+    trusting = ["--dangerously-bypass-hook-trust"] if turn.trusting else []
+    return ["codex", *trusting, "-c", 'approval_policy="on-request"', *turn.arguments, turn.prompt]
+
+
 CODEX: Final = HarnessProgram(
     adapter_id="codex",
     context_window=_WINDOW,
@@ -69,5 +83,6 @@ CODEX: Final = HarnessProgram(
     environment=_environment,
     command=_command,
     hook_failures=_hook_failures,
+    asking=Asking(prepare=_prepare_asking, command=_asking, dialog="Would you like"),
 )
 """Codex with a small window, which compacts over 15,000 tokens by itself."""

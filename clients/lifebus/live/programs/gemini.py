@@ -4,7 +4,7 @@ import json
 from typing import Final
 
 from lifebus.live.model.scripting import prompt, say
-from lifebus.live.programs.base import HarnessProgram, HookPoint, Preparation, Turn, command_hooks
+from lifebus.live.programs.base import Asking, HarnessProgram, HookPoint, Preparation, Turn, command_hooks
 from lifebus.live.sandbox import Ran, Sandbox
 
 
@@ -37,6 +37,10 @@ def _hook_failures(ran: Ran) -> list[str]:
     return [line for line in ran.err.splitlines() if "hook" in line.lower()]
 
 
+def _asking(turn: Turn) -> list[str]:
+    return ["gemini", "-m", "gemini-2.5-pro", "--approval-mode", "default", *turn.arguments, "-i", turn.prompt]
+
+
 GEMINI: Final = HarnessProgram(
     adapter_id="gemini",
     context_window=1_048_576,
@@ -48,5 +52,6 @@ GEMINI: Final = HarnessProgram(
     environment=_environment,
     command=_command,
     hook_failures=_hook_failures,
+    asking=Asking(prepare=lambda _: None, command=_asking, dialog="Allow"),
 )
 """Gemini CLI, which compresses at a twentieth of its window."""

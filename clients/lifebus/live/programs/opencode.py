@@ -7,7 +7,7 @@ from typing import Final
 
 from lifebus.live.model.conversation import MODEL
 from lifebus.live.model.scripting import prompt, say
-from lifebus.live.programs.base import HarnessProgram, Installation, Preparation, RefusingHook, Turn
+from lifebus.live.programs.base import Asking, HarnessProgram, Installation, Preparation, RefusingHook, Turn
 from lifebus.live.sandbox import Ran, Sandbox
 
 _WINDOW: Final = 20_000
@@ -64,6 +64,11 @@ def _hook_failures(ran: Ran) -> list[str]:
     return [line for line in ran.err.splitlines() if "plugin" in line.lower()]
 
 
+def _prepare_asking(box: Sandbox) -> None:
+    """`opencode run --auto` asks as the terminal does, and answers itself."""
+    (box.project / "opencode.json").write_text(json.dumps({"permission": {"bash": "ask"}}))
+
+
 _HOOKS: Final = {"prompt": "chat.message", "tool": "tool.execute.before"}
 
 
@@ -83,5 +88,6 @@ OPENCODE: Final = HarnessProgram(
     environment=_environment,
     command=_command,
     hook_failures=_hook_failures,
+    asking=Asking(prepare=_prepare_asking, command=_command),
 )
 """OpenCode with a small window, which compacts by itself when it is full."""

@@ -4,9 +4,9 @@ The ledger's state outlives the process.  Everything else is evidence that has n
 again after a restart.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from lifebus_adapters.adapter import CallerProcess
 from lifebus_adapters.app_server import ThreadClosed, ThreadOpened
@@ -14,7 +14,8 @@ from lifebus_adapters.shared.telemetry import Compacted, Fact, ToolsDone, TurnEn
 from lifebus_broker.state.receipt_view import ReceiptLike
 from lifebus_broker.state.session_reducer import apply_receipt, is_app
 from lifebus_broker.state.session_state import SessionState
-from lifebus_broker.state.telemetry_keys import FRAME, is_applied_before
+from lifebus_broker.state.telemetry_keys import FRAME, WAITING, is_applied_before
+from lifebus_broker.state.waiting import Waits
 from lifebus_contract import LifecycleEvent
 from lifebus_supervisor.supervision.monitor import compactions, hooks, process, telemetry, turns
 from lifebus_supervisor.supervision.monitor.compactions import CompactionState
@@ -24,6 +25,7 @@ from lifebus_supervisor.supervision.monitor.hooks import HookState
 from lifebus_supervisor.supervision.monitor.process import ProcessState
 from lifebus_supervisor.supervision.monitor.telemetry import TelemetryState
 from lifebus_supervisor.supervision.monitor.turns import TurnState
+from lifebus_supervisor.supervision.monitor.waits import Underway, arrived, handed_over, with_under_way
 from lifebus_supervisor.supervision.monitor.whereabouts import on_whereabouts
 
 SessionKey = tuple[str, str]
@@ -64,6 +66,8 @@ class SessionMonitor:
     tools_done_ms: int | None = None
     # Where the session's files say that it works, and what it is called.
     place: Whereabouts | None = None
+    # Beginnings and ends of waits that are handed to the ledger and not on record yet.
+    waits_under_way: Underway = ()
     # Consecutive ticks without news, after which a session that is over is forgotten.
     idle_ticks: int = 0
     # How often in a row recording findings changed nothing, because they were refused or known.
@@ -123,6 +127,11 @@ class SessionMonitor:
                 return turn.frame_id in state.turns
 
     @property
+    def waits(self) -> Waits:
+        """What the session waits for, by what is on record and by what is on its way there."""
+        return with_under_way(self.state.waits, self.waits_under_way)
+
+    @property
     def is_on_record(self) -> bool:
         """Whether the ledger holds a receipt of the session."""
         return self.state.last_event is not None
@@ -152,6 +161,8 @@ class SessionMonitor:
         """Take one more receipt of the ledger."""
         proved, recorded = self.unrecorded_compactions, self.state.compactions
         apply_receipt(self.state, position, receipt)
+        if self.waits_under_way:
+            self.waits_under_way = arrived(self.waits_under_way, receipt.telemetry_summary)
         self.position = position
         # A compaction that no source has shown yet: whatever was measured, was measured before it.
         if self.loaded and self.state.compactions > recorded and proved <= 0:
@@ -196,6 +207,11 @@ class SessionMonitor:
     def mark_closing(self, now: float) -> None:
         """Take that an end of the session is handed to the ledger: hooks and passes must not hand over another one."""
         self.closing_until = now + _CLOSING_S
+
+    def hand_over_waits(self, told: Sequence[Mapping[str, Any]], now: float) -> None:
+        """Take what is handed to the ledger: hooks and passes must not end a wait that another one has ended."""
+        if self.waits_under_way or any(WAITING in facts for facts in told):
+            self.waits_under_way = handed_over(self.waits_under_way, told, now)
 
     def match_ending(self, now: float) -> None:
         """Bring the announced end in line with the ledger: another broker may have taken it, or life went on since."""

@@ -38,7 +38,7 @@ def evaluate(
     is_over = end is not None
     measured = _measured(monitor, moment, thresholds, awaits_hook=awaits_hook, is_last=is_over)
     endings = turn_endings(monitor, moment, settle_s) if end is None else session_closings(monitor, end)
-    return [*ended_by_tools(monitor), *with_ended_waits(monitor, [*measured, *endings], moment.epoch_ms)]
+    return with_ended_waits(monitor, [*measured, *endings], moment.epoch_ms, [*ended_by_tools(monitor)])
 
 
 def pressure_change(monitor: SessionMonitor, moment: Moment, thresholds: Thresholds) -> list[SupervisionFinding]:

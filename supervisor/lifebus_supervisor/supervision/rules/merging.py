@@ -177,7 +177,7 @@ def _with_ended_waits(
     monitor: SessionMonitor, emissions: Sequence[Emission], context: MergeContext
 ) -> tuple[Emission, ...]:
     """Return the emissions, and before each the ends of the waits that it puts an end to."""
-    if not monitor.state.waits:
+    if not monitor.waits:
         return tuple(emissions)
     requests = [one.request for one in emissions]
     frames = [one.frame_context for one in requests]

@@ -4,7 +4,7 @@ What begins a wait is a harness's own word.  What ends one is its own word as we
 person has acted: the result of the last tool, the turn's end, the next prompt, the session's end.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from msgspec import structs
@@ -68,7 +68,7 @@ def told_by_hook(
     the hook for the same request.
     """
     facts = emission.telemetry
-    waiting_for, waits = str(facts[WAITING_FOR]), monitor.state.waits
+    waiting_for, waits = str(facts[WAITING_FOR]), monitor.waits
     frame_id, request = _text(facts.get(FRAME)), _text(facts.get(WAITING_ID))
     same = same_waits(waits, waiting_for, frame_id, request)
     if facts.get(WAITING) == ENDED:
@@ -81,14 +81,22 @@ def told_by_hook(
     if asked_elsewhere or is_known:
         return (), None
     replaced = [] if request is not None else [_ended(monitor, one, NEXT_REQUEST, at_ms) for one in same]
-    return replaced, structs.replace(emission, telemetry={**facts, WAITING_SINCE: at_ms})
+    # Two that are asked in one millisecond are two, and so are their ends.
+    since = max([at_ms, *(one.since_ms + 1 for one in same if one.since_ms >= at_ms)])
+    return replaced, structs.replace(emission, telemetry={**facts, WAITING_SINCE: since})
 
 
 def before_each(
-    monitor: SessionMonitor, events: Sequence[tuple[LifecycleEvent, str | None, bool]], at_ms: int
+    monitor: SessionMonitor,
+    events: Sequence[tuple[LifecycleEvent, str | None, bool]],
+    at_ms: int,
+    before: Iterable[SupervisionFinding] = (),
 ) -> list[list[SupervisionFinding]]:
-    """Return for each event, with its frame and whether that is nested, the ends that go before it, each once."""
-    known: set[str | None] = set()
+    """Return for each event, with its frame and whether that is nested, the ends that go before it, each once.
+
+    `before` are findings that are recorded before all of them.
+    """
+    known: set[str | None] = {one.key for one in before}
     found: list[list[SupervisionFinding]] = []
     for event, frame_id, nested in events:
         ends = [one for one in _ended_by(monitor, event, frame_id, at_ms, nested=nested) if one.key not in known]
@@ -98,18 +106,24 @@ def before_each(
 
 
 def with_ended_waits(
-    monitor: SessionMonitor, findings: Sequence[SupervisionFinding], at_ms: int
+    monitor: SessionMonitor,
+    findings: Sequence[SupervisionFinding],
+    at_ms: int,
+    before: Sequence[SupervisionFinding] = (),
 ) -> list[SupervisionFinding]:
-    """Return what is to be recorded of a session, and before each event the ends of the waits that it ends."""
-    if not monitor.state.waits:
-        return list(findings)
+    """Return what is to be recorded of a session, and before each event the ends of the waits that it ends.
+
+    `before` are ends that were found already, and go before all of it.
+    """
+    if not monitor.waits:
+        return [*before, *findings]
     frames = [one.frame for one in findings]
     events = [
         (one.event, None if frame is None else frame.frame_id, frame is not None and frame.parent is not None)
         for one, frame in zip(findings, frames, strict=True)
     ]
-    ends = before_each(monitor, events, at_ms)
-    return [one for before, finding in zip(ends, findings, strict=True) for one in (*before, finding)]
+    ends = before_each(monitor, events, at_ms, before)
+    return [*before, *(one for its, finding in zip(ends, findings, strict=True) for one in (*its, finding))]
 
 
 def ended_by_tools(monitor: SessionMonitor) -> Iterator[SupervisionFinding]:
@@ -120,7 +134,7 @@ def ended_by_tools(monitor: SessionMonitor) -> Iterator[SupervisionFinding]:
     done = monitor.tools_done_ms
     if done is None:
         return
-    for one in monitor.state.waits:
+    for one in monitor.waits:
         if one.request is None and one.waiting_for != IDLE and done >= one.since_ms and not _is_nested(monitor, one):
             yield _ended(monitor, one, TOOL_RESULT, done)
 
@@ -130,11 +144,11 @@ def _ended_by(
 ) -> list[SupervisionFinding]:
     """Return the ends of the waits that an event puts an end to, which are recorded before it."""
     how = _ENDS.get(event)
-    if how is None or not monitor.state.waits:
+    if how is None or not monitor.waits:
         return []
     # The announcement of a session's end is followed by its end, whatever happens.
-    over = monitor.state.waits if event is LifecycleEvent.SESSION_ENDING else None
-    waits = waits_over(monitor.state.waits, event, frame_id, nested=nested) if over is None else over
+    over = monitor.waits if event is LifecycleEvent.SESSION_ENDING else None
+    waits = waits_over(monitor.waits, event, frame_id, nested=nested) if over is None else over
     return [_ended(monitor, one, how, at_ms) for one in waits]
 
 

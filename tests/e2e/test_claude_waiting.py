@@ -1,0 +1,16 @@
+"""The real Claude Code in a terminal asks a person for a permission."""
+
+from typing import Final
+
+from lifebus.live.programs.claude import CLAUDE
+from support.e2e.waits import check_a_refused_dialog, check_an_allowed_dialog
+
+ESCAPE: Final = b"\x1b"
+
+
+async def test_a_permission_is_waited_for_from_the_dialog_to_the_tools_result() -> None:
+    await check_an_allowed_dialog(CLAUDE, "Bash")
+
+
+async def test_a_permission_that_is_refused_is_not_waited_for_any_more() -> None:
+    await check_a_refused_dialog(CLAUDE, "Bash", ESCAPE)
