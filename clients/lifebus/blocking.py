@@ -104,7 +104,7 @@ class BlockingBus(BlockingFollowing):
         return self._portal.call(self._bus.emit, list(emission))
 
     def tick(self, adapter_id: str | None = None, session: str | None = None) -> TickResult:
-        """Have the broker examine its harnesses now, and return what it observed.
+        """Have the broker examine its harnesses now, and return what it observed; see `Bus.tick`.
 
         Raises:
             LifebusError: the tick was refused, or no answer came.
@@ -114,7 +114,7 @@ class BlockingBus(BlockingFollowing):
     def negotiate(
         self, adapter_id: str, requirements: Iterable[CapabilityRequest], *, session: str | None = None
     ) -> Negotiation:
-        """Return what the adapter would give for these requirements, in a session as it is now.
+        """Return what the adapter would give for these requirements, in a session as it is now; see `Bus.negotiate`.
 
         Raises:
             AdapterUnavailable: no such adapter.
@@ -132,7 +132,7 @@ class BlockingBus(BlockingFollowing):
         on_ready: Callable[[], None] | None = None,
         stop: threading.Event | None = None,
     ) -> None:
-        """Be a callback client until `stop` is set or the process is interrupted.
+        """Be a callback client until `stop` is set or the process is interrupted; see `Bus.serve`.
 
         `handler` runs in a thread, one a dispatch.  `on_ready` is called when the broker has registered the client.
 
@@ -156,7 +156,7 @@ class BlockingBus(BlockingFollowing):
         self._portal.call(serve)
 
     def read(self, query: Backfill) -> BackfillPage:
-        """Return one page of recorded receipts.
+        """Return one page of recorded receipts; see `Bus.read`.
 
         Raises:
             BrokerBusy: too many reads are under way.
@@ -188,7 +188,7 @@ class BlockingBus(BlockingFollowing):
         return self._portal.call(self._bus.saves.resume)
 
     def sessions(self, session: tuple[str, str] | None = None) -> list[SessionHead]:
-        """Return what the ledger knows of all sessions, or of one."""
+        """Return what the ledger knows of all sessions, or of one `session`: (adapter_id, harness_session_id)."""
         return self._portal.call(self._bus.sessions, session)
 
     def clients(self) -> list[ClientInfo]:
@@ -223,7 +223,9 @@ def connect(
     timeout: float = 5.0,
     wait: bool = False,
 ) -> Generator[BlockingBus]:
-    """Connect to the broker of this user and yield a `BlockingBus`; `timeout` bounds every call, in seconds.
+    """Connect to the broker of this user and yield a `BlockingBus`; see `lifebus.connect`.
+
+    `timeout` bounds every call, in seconds.
 
     With `wait` a broker that is not there yet is waited for, for at most `timeout` seconds too.
 

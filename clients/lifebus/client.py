@@ -133,7 +133,7 @@ class Bus(BusFollowing):
     async def ask(self, verb: str, body: bytes, *, more: float = 0.0) -> bytes:
         """Ask any verb of the broker and return the answer as it came, for bridges to other protocols.
 
-        Both are MessagePack (docs/wire-protocol.md).  It is sent once.  The answer may take `more` seconds
+        `body` and answer are MessagePack (docs/wire-protocol.md).  It is sent once.  The answer may take `more` seconds
         than others, where the request has the broker wait.
 
         Raises:
@@ -148,8 +148,8 @@ class Bus(BusFollowing):
     async def tick(self, adapter_id: str | None = None, session: str | None = None) -> TickResult:
         """Have the broker examine its harnesses now, and return what it observed (docs/contract.md 2.6).
 
-        All of them, those of one adapter, or one session of it.  A driven tick always gets a stored receipt; after
-        silence it may be repeated, for what was observed is recorded once.
+        All of them, those of the adapter `adapter_id`, or one `session` of it.  A driven tick always gets a stored
+        receipt; after silence it may be repeated, for what was observed is recorded once.
 
         Raises:
             LifebusError: the tick was refused, or no answer came.
@@ -167,7 +167,7 @@ class Bus(BusFollowing):
     async def negotiate(
         self, adapter_id: str, requirements: Iterable[CapabilityRequest], *, session: str | None = None
     ) -> Negotiation:
-        """Return what the adapter would give for these requirements; nothing is dispatched or recorded.
+        """Return what the adapter `adapter_id` would give for these requirements; nothing is dispatched or recorded.
 
         With `session` (a harness session id), what that session has lost meanwhile counts.
 
@@ -190,7 +190,9 @@ class Bus(BusFollowing):
     ) -> None:
         """Be a callback client until cancelled: `handler` gets each dispatch and returns the response.
 
-        `deadline` is in seconds, counted by the broker.  `on_ready` is called when the broker has registered the
+        Asked are those of these `events` and `adapters`, of all where none is given, and only where the harness can do
+        what `requirements` insist on.  `client_id` is this client's name, by default that of the bus.  `deadline` is
+        in seconds, counted by the broker.  `on_ready` is called when the broker has registered the
         client.  Registration survives a broker restart.
 
         Raises:
@@ -207,7 +209,7 @@ class Bus(BusFollowing):
         await serve(self._connection, registration, handler, on_ready or _nothing)
 
     async def read(self, query: Backfill) -> BackfillPage:
-        """Return one page of recorded receipts.
+        """Return one page of recorded receipts; `query` says from where on and which.
 
         Raises:
             BrokerBusy: too many reads are under way.
@@ -225,7 +227,7 @@ class Bus(BusFollowing):
         return await fetch_state(partial(self._connection.ask, "state", answer=StatePage, timeout=self.timeout))
 
     async def sessions(self, session: tuple[str, str] | None = None) -> list[SessionHead]:
-        """Return what the ledger knows of all sessions, or of one."""
+        """Return what the ledger knows of all sessions, or of one `session`: (adapter_id, harness_session_id)."""
         return await self._connection.ask(
             "sessions", SessionsQuery(session=session), list[SessionHead], timeout=self.timeout
         )

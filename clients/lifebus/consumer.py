@@ -142,7 +142,7 @@ class Deliveries(Generic[T_co]):
         return tuple(positions)
 
     async def ack(self, deliveries: Iterable[Delivery | Position]) -> None:
-        """Say that these, or those at these places, are done; when this returns, that is durable.
+        """Say that these `deliveries`, or those at these places, are done; when this returns, that is durable.
 
         Raises:
             StateConflict: another connection consumes this name now, or it was evicted.
@@ -157,7 +157,7 @@ class Deliveries(Generic[T_co]):
         self._settled_at = time.monotonic()
 
     async def nack(self, deliveries: Iterable[Delivery | Position], delay: float | None = None) -> None:
-        """Ask to have these again, after a delay in seconds, or the usual growing pause.
+        """Ask to have these `deliveries` again, after a `delay` in seconds, or the usual growing pause.
 
         Raises:
             StateConflict: another connection consumes this name now, or it was evicted.

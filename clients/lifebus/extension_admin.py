@@ -45,9 +45,9 @@ class ExtensionAdmin:
         return await self._connection.ask("extensions_reload", body, ReloadAnswer, timeout=timeout)
 
     async def trust(self, name: str, *, expected_hash: str | None = None, by: str | None = None) -> TrustAnswer:
-        """Record that the present files of an extension are trusted; a reload loads them.
+        """Record that the present files of the extension `name` are trusted; a reload loads them.
 
-        With `expected_hash` they are trusted only where they have it.
+        `by` is who trusts it, for the audit.  With `expected_hash` they are trusted only where they have it.
 
         Raises:
             InvalidRequest: there is no such extension, or its folder is unsafe.

@@ -39,7 +39,10 @@ class QuestionInbox:
         return await self._ask("inbox_ask", AskQuestion(question=question))
 
     async def questions(self, *, open_only: bool = True) -> list[QuestionInfo]:
-        """Return the questions that wait for an answer, or all that are kept, in the order they were asked in."""
+        """Return the questions in the order in which they were asked.
+
+        Those that wait for an answer; without `open_only` all that are kept.
+        """
         found: list[QuestionInfo] = []
         after = None
         while True:
@@ -80,6 +83,9 @@ class QuestionInbox:
         channel: str = "inbox",
     ) -> QuestionInfo:
         """Answer a question as `responder`, by default the name of the user, and return it once that is durable.
+
+        `action` is one that the question allows, such as ``proceed``.  `message` is for who asked, `modifications` are
+        data for it, and `channel` is the way by which the answer came.
 
         Raises:
             StateConflict: it is settled already; the text says by whom, when and how.
@@ -122,6 +128,8 @@ class QuestionInbox:
         responder: str | None = None,
     ) -> DecidedApproval:
         """Decide an approval that an app-server waits for, as `responder`, by default the name of the user.
+
+        `decision` is ``accept`` or ``decline``, `scope` for how long it holds: the turn, or the whole session.
 
         Its id is ``<turnId>:<the request's id as JSON>`` (docs/steering.md, "Approvals").  Returns once the app-server
         has taken the answer.

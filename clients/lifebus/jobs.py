@@ -56,7 +56,7 @@ class Jobs:
         return await self._connection.ask("job_enqueue", body, Enqueued, timeout=self._timeout)
 
     async def list(self, *, project_id: str | None = None, state: JobState | str | None = None) -> list[JobSummary]:
-        """Return the jobs of a project, or all, in the order in which they were queued; those of one state only."""
+        """Return jobs in the order in which they were queued: all, those of a project, those in a `state`."""
         found: list[JobSummary] = []
         after = None
         wanted = None if state is None else JobState(state)
@@ -88,7 +88,7 @@ class Jobs:
         )
 
     async def cancel(self, job_id: str, *, reason: str = "api_cancel") -> Job:
-        """Cancel a job; one that runs is asked to end and is canceled when it has.
+        """Cancel a job; one that runs is asked to end and is canceled when it has.  `reason` is recorded with it.
 
         Raises:
             InvalidRequest: there is none of this id.
@@ -106,7 +106,7 @@ class Jobs:
         return await self._ask("job_retry", JobRetry(job_id=job_id))
 
     async def drain(self, *, cancel: bool = False, wait_s: float = 0) -> QueueStatus:
-        """Have no further job begin until `go_on`, or the next start; wait up to 30 s for those that run.
+        """Have no further job begin until `go_on`, or the next start; wait `wait_s`, up to 30 s, for those that run.
 
         With `cancel` those that run are asked to end, and wait for their next turn.
         """

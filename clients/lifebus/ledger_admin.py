@@ -12,7 +12,7 @@ class LedgerAdmin:
         self._connection, self._timeout = connection, timeout
 
     async def prune(self, through: int) -> PruneAnswer:
-        """Have the broker drop every receipt up to a position; a consumer that still wanted one gets a gap.
+        """Have the broker drop every receipt up to the position `through`; a consumer that still wanted one gets a gap.
 
         Raises:
             InvalidRequest: there is no such receipt, or the ledger is not kept.

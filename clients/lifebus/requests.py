@@ -3,8 +3,8 @@
 import hashlib
 import os
 import time
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypedDict, Unpack
 
 from lifebus_contract import (
     CONTRACT_VERSION,
@@ -14,6 +14,7 @@ from lifebus_contract import (
     IntegrationMode,
     LifecycleEvent,
     PayloadEnvelope,
+    PayloadRef,
     PlacementClass,
     RequirementLevel,
     validate,
@@ -22,6 +23,42 @@ from lifebus_contract.ids import EVENT, INVOCATION, PAYLOAD
 
 _BEFORE_THE_PROMPT: Final = ((PlacementClass.PRE_PROMPT_FRAME, RequirementLevel.PREFERRED),)
 _IDS: Final = IdSource(lambda: time.time_ns() // 1_000_000, os.urandom)
+
+
+class RequestFields(TypedDict, total=False):
+    """The further fields of a request; those that are generated otherwise are `event_id` and `invocation_id`.
+
+    `idempotency_key` is what makes a repeated call the same one; `sequence` is the harness's own number.
+    """
+
+    schema_version: str
+    event_id: str
+    invocation_id: str
+    harness_run_id: str | None
+    harness_task_id: str | None
+    capability_snapshot_ref: str | None
+    payload_refs: Sequence[PayloadRef]
+    sequence: int | None
+    idempotency_key: str | None
+    metadata: Mapping[str, Any]
+
+
+class PayloadFields(TypedDict, total=False):
+    """The further fields of a payload, of which `payload_id`, `byte_size` and `content_digest` are made otherwise.
+
+    `expires_at_epoch_s` is in seconds since 1970; `redaction` is a word for who shows the payload.
+    """
+
+    schema_version: str | int
+    payload_id: str
+    format: str
+    content_encoding: str
+    byte_size: int
+    content_digest: str | None
+    idempotency_key: str | None
+    expires_at_epoch_s: int | None
+    redaction: str
+    metadata: Mapping[str, Any]
 
 
 def new_id(prefix: str) -> str:
@@ -49,13 +86,16 @@ def make_request(
     integration_mode: IntegrationMode | str = IntegrationMode.NATIVE_HOOK,
     session: str | None = None,
     frame: FrameContext | None = None,
-    **fields: Any,
+    **fields: Unpack[RequestFields],
 ) -> CallbackRequest:
     """Return a validated request with ids and an idempotency key, so that it can be repeated safely.
 
+    `event` is what happened, `adapter_id` names the harness and `session` its own id of the session; `frame` is the
+    turn or sub-agent, which `frame.*` events need.  `adapter_version` and `integration_mode` say who tells it.
+
     With an `idempotency_key` of the caller's the ids follow from it: the same call makes the same request, which the
-    broker answers with the receipt that it has.  Without one, key and ids are fresh.  Other fields of
-    `CallbackRequest` may be given by name and win over the generated ones.
+    broker answers with the receipt that it has.  Without one, key and ids are fresh.  What `fields` has wins over what
+    is generated.
 
     Raises:
         InvalidRequest: the fields do not make a valid request.
@@ -84,14 +124,13 @@ def make_payload(
     *,
     payload_kind: str = "context",
     placements: Sequence[tuple[PlacementClass | str, RequirementLevel | str]] = _BEFORE_THE_PROMPT,
-    **fields: Any,
+    **fields: Unpack[PayloadFields],
 ) -> PayloadEnvelope:
     """Return a validated payload with an id, its true size and its digest.
 
-    The id follows from an `idempotency_key`, where the caller gives one, and is fresh otherwise.
-
-    `placements` are tried in order; each is a placement and how much it is needed.  Other fields of
-    `PayloadEnvelope` may be given by name.
+    `client_id` is whose it is, `body` its text and `payload_kind` what kind of text that is, in the client's words.
+    `placements` are tried in order; each is a placement and how much it is needed.  The id follows from an
+    `idempotency_key`, where the caller gives one, and is fresh otherwise; what `fields` has wins over what is made.
 
     Raises:
         InvalidRequest: the fields do not make a valid payload.

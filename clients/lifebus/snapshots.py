@@ -16,7 +16,7 @@ class Snapshots:
         self._connection, self._timeout = connection, timeout
 
     async def save(self, save_type: SaveTypeName) -> SaveAnswer:
-        """Have the broker take a snapshot now.
+        """Have the broker take a snapshot now; each `save_type` holds what the one before it does, and more.
 
         Raises:
             LifebusError: the ledger is not kept, or the snapshot cannot be written.
@@ -35,7 +35,7 @@ class Snapshots:
         return await fetch_state(partial(self._connection.ask, "resume", answer=StatePage, timeout=self._timeout))
 
     async def revise(self, snapshot_id: str, reason: str) -> ReviseAnswer:
-        """Have the broker write down that the pins of a snapshot may be what they are today.
+        """Have the broker write down that the pins of a snapshot may be what they are today, with the `reason`.
 
         Raises:
             InvalidRequest: nothing has to be revised, or there is no such snapshot.

@@ -19,7 +19,9 @@ _decoder = msgspec.json.Decoder(WorkingState)
 class State(Struct, frozen=True, kw_only=True):
     """What was so after the receipt at `position`: the sessions that lived, and what was open or pending in them.
 
-    `weaker` and `pending` are as in `lifebus_transports.messages.state.WorkingState`.  `raw` is all of it as canonical
+    `weaker` has adapter, session or None, and the last word about each capability that is not what the manifest claims.
+    `pending` has ``PENDING_ROLL`` (frames without an end), ``PENDING_CONSENT`` (questions to an operator) and
+    ``PENDING_HANDOUT`` (payloads not placed), and is None where that is not known.  `raw` is all of it as canonical
     JSON; `digests` has the SHA-256 of it and of the ledger's stores.
     """
 

@@ -31,6 +31,8 @@ from lifebus_transports.messages.verbs import VERBS
 class Transcripts:
     """The transcripts of a broker; every call but `wait_suggestion` is bounded by `timeout` seconds.
 
+    `session_id` is the harness's own id; `request_key` names a suggested request.
+
     To follow one: `page`, then ``bus.signals(adapter="lifebus", thread="transcript/" + session_id, since=…)`` behind
     the page's `through`.
     """
@@ -51,7 +53,7 @@ class Transcripts:
         return answer.entry
 
     async def page(self, session_id: str, after: int = 0, limit: int = 64) -> TranscriptPage:
-        """Return entries of a transcript in their order, those behind a sequence.
+        """Return entries of a transcript in their order, `limit` at most, those behind the sequence `after`.
 
         Raises:
             StateConflict: ``session_deleted``.
@@ -91,6 +93,8 @@ class Transcripts:
     async def list(self, *, deleted: bool = False, system_owned: bool = False) -> list[TranscriptInfo]:
         """Return the transcripts that are kept, by session id.
 
+        With `deleted` those of deleted sessions too, with `system_owned` those of the broker's own workers.
+
         Raises:
             LifebusError: it was refused, or no answer came.
         """
@@ -109,6 +113,8 @@ class Transcripts:
     ) -> SuggestedJob:
         """Have an extension suggest what a person may ask for next; return the job that does, for `wait_suggestion`.
 
+        `draft` is what the person has written so far; `model` and `effort` are wishes for who suggests.
+
         Raises:
             StateConflict: ``no_suggestion``: no extension queued a job; ``session_deleted``.
             InvalidRequest: ``no_session``.
@@ -120,7 +126,7 @@ class Transcripts:
         return await self._connection.ask("suggest_request", body, SuggestedJob, timeout=timeout)
 
     async def wait_suggestion(self, asked: SuggestedJob) -> Suggestion:
-        """Return what was suggested once that is over, however long it takes and whatever broker runs then.
+        """Return what was suggested for `asked` once that is over, however long it takes and whatever broker runs then.
 
         Where the job ends and nobody has said anything, it is an `error` with that of the job.
 
@@ -161,6 +167,8 @@ class Transcripts:
         error: str | None = None,
     ) -> Suggestion:
         """Merge how a suggested request stands; return it as it is then, once that is durable.
+
+        `request_key` names the request; a complete one has a `suggestion`, a failed `status` an `error`.
 
         Raises:
             StateConflict: ``session_deleted``.

@@ -15,7 +15,8 @@ T = TypeVar("T")
 class Workspace:
     """The files beneath a root; use it in a `with` or `async with` block.  Safe for many tasks at once.
 
-    Paths are relative to the root and use `/`.  Absolute ones, `..`, and whatever leads through a link are refused.
+    Each `path` is relative to the root and uses `/`.  Absolute ones, `..`, and whatever leads through a link are
+    refused.
     `max_file_bytes` is the most that is read or written at once.
     `lifebus.blocking.BlockingWorkspace` is the same without an event loop.
 
@@ -68,7 +69,7 @@ class Workspace:
         return await anyio.to_thread.run_sync(self._files.read_bytes, path)
 
     async def write(self, path: str, content: str) -> FileDigest:
-        """Write a text, whole or not at all, and return once it is durable.  Missing directories are made.
+        """Write a text, `content`, whole or not at all, and return once it is durable.  Missing directories are made.
 
         Raises:
             LifebusError: `not_a_file`, `file_too_large`, `not_text`, `disk_full`, or the path is refused.
@@ -108,7 +109,7 @@ class Workspace:
         await anyio.to_thread.run_sync(self._files.delete, path)
 
     async def digest(self, path: str, algorithm: DigestAlgorithm = "sha256") -> FileDigest:
-        """Return the size and the digest of a file of up to 64 GiB.
+        """Return the size and the digest, by `algorithm`, of a file of up to 64 GiB.
 
         Raises:
             LifebusError: as `read`.

@@ -96,7 +96,7 @@ def _is_there(directory: Path) -> bool:
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine with asyncio and return what it returns.
+    """Run the coroutine `main` with asyncio and return what it returns.
 
     At Ctrl-C it is cancelled, so that its connections are closed in order, and the process exits with 130.
     """

@@ -46,8 +46,8 @@ class SavedCheckpoint(Struct, frozen=True, kw_only=True):
 class Checkpoints:
     """Saves and finds checkpoints; `bus.checkpoints` is one.
 
-    Each call names the kind, such as `lifebus.loa.checkpoint.LOA_CHECKPOINT`, and the root of the project.  Bodies
-    stand in the user's state directory, and only id, size and digest go to the broker.
+    Each call names the `kind`, such as `lifebus.loa.checkpoint.LOA_CHECKPOINT`, and the `root` of the project: its
+    directory.  Bodies stand in the user's state directory, and only id, size and digest go to the broker.
     """
 
     def __init__(self, bus: ReceiptBus, state_dir: Path | None = None) -> None:
@@ -107,6 +107,8 @@ class Checkpoints:
     ) -> Checkpoint | None:
         """Return the checkpoint with an id, or the newest of a name (and of a run); None where there is none.
 
+        `which` is the id or the name.
+
         Raises:
             LifebusError: `checkpoint_damaged`, or the store cannot be read.
         """
@@ -121,6 +123,8 @@ class Checkpoints:
         self, *, kind: CheckpointKind, root: Path | str = ".", name: str | None = None, last: int | None = None
     ) -> "list[CheckpointInfo]":
         """Return what is known of each checkpoint that is sound, the oldest first.
+
+        `name` chooses those of one name, `last` so many of the newest.
 
         Raises:
             LifebusError: the store cannot be read.

@@ -56,7 +56,8 @@ _LEAST_S: Final = 0.1
 class Flows:
     """The flows of a broker; every call is bounded by `timeout` seconds.
 
-    `client_id` stands in what is recorded of who asked for something, unless a call says who did.
+    `run_id` names a run, `step_id` a phase of it.  `client_id` stands in what is recorded of who asked for something,
+    where a call does not say who did: `by`.  `reason` is recorded with it.
     """
 
     def __init__(self, connection: Connection, client_id: str, timeout: float) -> None:
@@ -180,7 +181,7 @@ class Flows:
         return await self._connection.ask("flow_retry", body, RunInfo, timeout=self._timeout)
 
     async def claim(self, run_id: str, owner: str) -> FlowProgress:
-        """Become the one that runs a run, and return its records, or the first of them.
+        """Become the one that runs a run, as `owner`, and return its records, or the first of them.
 
         Whoever does so holds the lock of the root, and records what happens by `record`.
 
@@ -191,7 +192,7 @@ class Flows:
         return await self._connection.ask("flow_claim", body, FlowProgress, timeout=self._timeout, watch=True)
 
     async def record(self, run_id: str, owner: str, after: int, records: Sequence[dict[str, Any]] = ()) -> FlowProgress:
-        """Record what happened in a run that `owner` runs, behind a number; without records, read what others recorded.
+        """Record what happened in a run that `owner` runs, behind the record `after`; without records, read.
 
         Raises:
             StateConflict: another one runs it by now (`not_owner`).
@@ -213,7 +214,9 @@ class Flows:
         stream: Literal["stdout", "stderr"] = "stdout",
         offset: int = 0,
     ) -> FlowOutput:
-        """Return a piece of what a try wrote, from a byte on; without a number, of the step's newest try.
+        """Return a piece of what a try wrote, from the byte `offset` on; without a `number`, of the step's newest try.
+
+        `stream` is which of its two outputs.
 
         Raises:
             InvalidRequest: nothing of it is kept (`no_output`).
@@ -226,7 +229,10 @@ class Flows:
         await self._connection.ask("flow_log", FlowLog(event=event), Nothing, timeout=self._timeout)
 
     async def cost(self, record: CostRecord) -> CostSummary:
-        """Count what calls to a model cost, and return what the run has cost by now; the same key counts once."""
+        """Count what calls to a model cost, as `record` says; return what the run has cost by now.
+
+        The same key counts once.
+        """
         return await self._connection.ask("flow_cost", FlowCost(record=record), CostSummary, timeout=self._timeout)
 
     async def costs(self, run_id: str) -> CostSummary:

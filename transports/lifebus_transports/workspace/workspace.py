@@ -113,7 +113,7 @@ class WorkspaceFiles:
         return b"".join(pieces)
 
     def digest(self, path: str, algorithm: DigestAlgorithm = "sha256") -> FileDigest:
-        """Return the size and the digest of a file of up to 64 GiB.
+        """Return the size and the digest, by `algorithm`, of a file of up to 64 GiB.
 
         Raises:
             LifebusError: as `read`.

@@ -119,7 +119,7 @@ class BlockingDeliveries(_Blocking[T]):
         return self._portal.call(self._deliveries.state)
 
     def ack(self, deliveries: Iterable[Delivery | Position]) -> None:
-        """Say that these, or those at these places, are done; when this returns, that is durable.
+        """Say that these `deliveries`, or those at these places, are done; when this returns, that is durable.
 
         Raises:
             StateConflict: another connection consumes this name now, or it was evicted.
@@ -127,7 +127,7 @@ class BlockingDeliveries(_Blocking[T]):
         self._portal.call(self._deliveries.ack, tuple(deliveries))
 
     def nack(self, deliveries: Iterable[Delivery | Position], delay: float | None = None) -> None:
-        """Ask to have these again, after a delay in seconds, or the usual growing pause.
+        """Ask to have these `deliveries` again, after a `delay` in seconds, or the usual growing pause.
 
         Raises:
             StateConflict: another connection consumes this name now, or it was evicted.
