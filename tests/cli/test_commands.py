@@ -63,7 +63,7 @@ def shell() -> Iterator[Shell]:
 
 @pytest.mark.parametrize("protocol", ["oneshot", "jsonl"])
 def test_invoke_prints_the_receipt_of_a_command_and_keeps_nothing(shell: Shell, protocol: str) -> None:
-    asked = ("dev", "invoke", "--protocol", protocol, "--client-id", "notes", "--deadline", "20s", "--", *PYTHON)
+    asked = ("dev", "invoke", "--protocol", protocol, "--client", "notes", "--deadline", "20s", "--", *PYTHON)
     ran = shell.call(*asked, stdin=envelope())
     assert (ran.code, ran.err) == (0, "")
     (receipt,) = ran.lines
@@ -179,7 +179,7 @@ def test_serve_answers_with_a_command_and_ends_with_its_children(
     shell: Shell, protocol: str, number: signal.Signals
 ) -> None:
     shell.environment[MARK] = mark = f"serve-{protocol}"
-    asked = ("--event", "frame.opening", "--protocol", protocol, "--client-id", "notes", "--deadline", "20s")
+    asked = ("--event", "frame.opening", "--protocol", protocol, "--client", "notes", "--deadline", "20s")
     with broker_up(shell), serving(shell, *asked, "--", *PYTHON) as process:
         (receipt,) = frame(shell)
         listed = shell.call("clients", "--json").json
@@ -193,7 +193,7 @@ def test_serve_answers_with_a_command_and_ends_with_its_children(
 
 
 def test_serve_in_the_background_and_under_nohup_ends_by_sigterm_alone(shell: Shell) -> None:
-    asked = ("--event", "frame.opening", "--client-id", "notes")
+    asked = ("--event", "frame.opening", "--client", "notes")
     ignored = (signal.SIGINT, signal.SIGHUP)
     with broker_up(shell), ignoring(*ignored), serving(shell, *asked, "--", *GOOD, smoke=True) as process:
         for number in ignored:
@@ -205,7 +205,7 @@ def test_serve_in_the_background_and_under_nohup_ends_by_sigterm_alone(shell: Sh
 
 
 def test_what_a_served_command_did_wrong_is_in_the_receipt(shell: Shell) -> None:
-    with broker_up(shell), serving(shell, "--event", "frame.opening", "--client-id", "bad", "--", *BAD):
+    with broker_up(shell), serving(shell, "--event", "frame.opening", "--client", "bad", "--", *BAD):
         (receipt,) = frame(shell)
     assert (receipt["failure_class"], receipt["warnings"][0]["code"]) == ("transport_error", "exit_code")
     assert receipt["telemetry_summary"]["client_exit_code"] == 4
@@ -213,7 +213,7 @@ def test_what_a_served_command_did_wrong_is_in_the_receipt(shell: Shell) -> None
 
 
 def test_serve_outlives_a_restart_of_the_broker(shell: Shell) -> None:
-    with broker_up(shell) as up, serving(shell, "--event", "frame.opening", "--client-id", "notes", "--", *GOOD):
+    with broker_up(shell) as up, serving(shell, "--event", "frame.opening", "--client", "notes", "--", *GOOD):
         up.stop()
         with broker_up(shell):
             deadline = time.monotonic() + PATIENCE_S

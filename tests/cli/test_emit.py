@@ -129,7 +129,7 @@ def test_documents_come_from_a_file_or_stdin_one_or_many(bus: Shell, tmp_path: P
         (("session.started", "--file", "x"), 2, "give an EVENT"),
         (("session.started",), 2, "--adapter"),
         (("session.startd", "--adapter", "codex"), 2, "did you mean session.started?"),
-        (("session.started", "--adapter", "codx"), 1, "did you mean `codex`?"),
+        (("session.started", "--adapter", "codx"), 2, "did you mean codex?"),
         (("session.started", "--adapter", "codex", "--adapter-version", "9"), 1, "is version `0.1.0`"),
         (("session.started", "--adapter", "codex", "--mode", "psychic"), 65, "integration_mode"),
         (("session.started", "--adapter", "codex", "--session", ""), 65, "harness_session_id"),

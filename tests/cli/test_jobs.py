@@ -42,7 +42,9 @@ def test_a_job_is_listed_shown_retried_and_canceled(alone: Shell, tmp_path: Path
         assert alone.call("jobs", "cancel", "later").code == 1
         assert "jobs begin; 0 run, 0 wait" in alone.call("jobs", "drain", "--resume").out
         assert alone.call("jobs", "drain", "--resume", "--cancel").code == 2
-        assert alone.call("jobs", "show", "nothing").code == 65
+        assert alone.call("jobs", "show", "nothing").code == 1
+        unusable = alone.call("jobs", "show", "a b")
+        assert (unusable.code, "`a b` is no id of a job: up to 128 letters" in unusable.err) == (2, True)
         assert [one.id for one in bus.jobs.list(project_id="shop")] == ["report", "later"]
         assert (bus.jobs.drain().drains, bus.jobs.go_on().drains) == (True, False)
         bus.jobs.enqueue(job("last", "true"))

@@ -43,7 +43,7 @@ def test_a_delivery_and_its_correction_are_listed_in_order_with_the_cause_in_wor
         followed = alone.call("tail", "--no-follow", "--payload", payload, "--json").lines
         lines = alone.call("receipts", "--payload", payload).out.splitlines()
         newest = alone.call("receipts", "--payload", payload, "-n", "1", "--json").lines
-        columns = alone.on_terminal("receipts", "--payload", payload).out
+        columns = alone.on_terminal("receipts", "--payload", payload, variables={"COLUMNS": "120"}).out
         none = alone.call("receipts", "--payload", "pay_none")
     assert [(one["status"], one["failure_class"]) for one in listed] == [
         ("delivered", None),

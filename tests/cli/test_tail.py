@@ -64,7 +64,7 @@ def test_in_a_pipe_a_line_has_the_whole_ids_and_named_extras(bus: Shell) -> None
 def test_on_a_terminal_there_are_columns_that_fit(bus: Shell) -> None:
     ran = bus.on_terminal("tail", "--no-follow", variables={"NO_COLOR": "1"})
     lines = ran.out.replace("\r\n", "\n").splitlines()
-    assert lines[0].split() == ["session", "seq", "event", "status", "note"]
+    assert lines[0].split() == ["time", "session", "seq", "event", "status", "note"]
     assert len(lines) == 5
     assert all(len(line) <= 80 for line in lines)
     assert "\x1b" not in ran.out

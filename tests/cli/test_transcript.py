@@ -36,4 +36,5 @@ def test_a_transcript_is_listed_shown_and_exported(alone: Shell) -> None:
         assert [one["messageId"] for one in document["entries"]] == ["m1", "m2"]
         assert "SYSTEM [note]: a ``` fence\n" in alone.call("transcript", "export", "s1", "--format", "text").out
         unknown = alone.call("transcript", "show", "other")
-        assert (unknown.out, "no session other" in unknown.err) == ("", True)
+        assert (unknown.out, unknown.code, "no session `other`" in unknown.err) == ("", 1, True)
+        assert alone.call("transcript", "show", "codex/s1").out == shown

@@ -60,7 +60,7 @@ async def test_the_serving_example_delivers_into_a_frame() -> None:
 @pytest.mark.parametrize("protocol", ["oneshot", "jsonl"])
 async def test_the_command_example_delivers_into_a_frame(protocol: str) -> None:
     frame = lifebus.FrameContext(frame_id="f1", frame_class="top_level")  # type: ignore[arg-type]  # as users write it
-    arguments = ["--event", "frame.opening", "--client-id", "notes", "--deadline", "20s", "--protocol", protocol]
+    arguments = ["--event", "frame.opening", "--client", "notes", "--deadline", "20s", "--protocol", protocol]
     command = [sys.executable, "-m", "lifebus", "serve", *arguments, "--", sys.executable, str(EXAMPLES / "command.py")]
     async with running_bus() as daemon, connected(daemon) as bus:
         with anyio.fail_after(PATIENCE_S):

@@ -24,7 +24,7 @@ FIRST: Final = {
     "status": Row("read.status:status", "Show how the broker and the harnesses are."),
     "doctor": Row("admin.doctor:doctor", "Check everything; say what is wrong and how to repair it."),
     "hooks": Row("admin.hooks:app", "Install lifebus into a coding harness, or take it out again."),
-    "tail": Row("read.receipts:tail", "Follow receipts as they come, or read old ones."),
+    "tail": Row("read.tail:tail", "Follow receipts as they come, or read old ones."),
     "sessions": Row("read.sessions:sessions", "List the sessions: which project, and what happened."),
     "receipts": Row("read.receipts:app", "Read, export and verify what was recorded."),
     # A tool stands here, with its module in `tools`: "notify": Row("tools.notify:notify", "…").

@@ -4,7 +4,8 @@ import difflib
 import re
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from datetime import time as dt_time
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -16,14 +17,14 @@ from lifebus_contract import (
     CAPABILITIES,
     CapabilityRequest,
     InvalidRequest,
-    LifecycleEvent,
-    ReceiptStatus,
     RequirementLevel,
     SupportState,
 )
 
-_DURATION: Final = re.compile(r"^(?P<count>\d{1,9}(?:\.\d{1,6})?)(?P<unit>ms|s|m|h|d)$")
-_SECONDS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+_DURATION: Final = re.compile(r"^(?P<count>\d{1,9}(?:\.\d{1,6})?)(?P<unit>ms|s|m|h|d|w)$")
+_SECONDS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_DAYS: Final = {"today": 0, "yesterday": 1}
+_CLOCK: Final = re.compile(r"^\d{1,2}:\d{2}(:\d{2})?$")
 
 
 @Parameter(name="*")
@@ -44,56 +45,8 @@ class ConnectionOptions:
         return parse_seconds(self.timeout)
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class ReceiptFilter:
-    """Which receipts."""
-
-    session: str | None = None
-    "Only this session: its short name, e.g. api#3, or ADAPTER/SESSION."
-    adapter: str | None = None
-    "Only this adapter."
-    event: str | None = None
-    "Only this event, e.g. frame.opened."
-    status: str | None = None
-    "Only this status of the receipt itself, e.g. degraded; --failed also finds turns and sessions that failed."
-    failed: Annotated[bool, Parameter(negative="")] = False
-    "Only receipts of failures: receipts that failed, and the ends of turns, sub-agents and sessions that did."
-    payload: str | None = None
-    "Only receipts that say what became of this payload: its id, e.g. pay_01K…."
-    waiting: Annotated[bool, Parameter(negative="")] = False
-    "Only receipts that say that a session waits for a person, or does not any more."
-
-    @property
-    def adapter_id(self) -> str | None:
-        """The adapter's id."""
-        return parse_adapter(self.adapter) if self.adapter is not None else None
-
-    @property
-    def session_pair(self) -> tuple[str, str] | None:
-        """The session as adapter id and session id."""
-        return parse_session(self.session) if self.session is not None else None
-
-    @property
-    def lifecycle_event(self) -> LifecycleEvent | None:
-        """The event."""
-        if self.event is None:
-            return None
-        return LifecycleEvent(parse_choice("--event", self.event, [event.value for event in LifecycleEvent]))
-
-    @property
-    def receipt_status(self) -> ReceiptStatus | None:
-        """The status."""
-        if self.status is None:
-            return None
-        return ReceiptStatus(parse_choice("--status", self.status, [status.value for status in ReceiptStatus]))
-
-
 DEFAULT_CONNECTION: Final = ConnectionOptions()
 """Nothing was asked for."""
-
-ANY_RECEIPT: Final = ReceiptFilter()
-"""No filter."""
 
 
 def parse_choice(what: str, text: str, known: list[str]) -> str:
@@ -134,33 +87,53 @@ def parse_session(text: str) -> tuple[str, str]:
 
 
 def parse_seconds(text: str) -> float:
-    """Return the seconds of a duration: ``500ms``, ``5s``, ``10m``, ``2h``, ``7d``.
+    """Return the seconds of a duration: ``500ms``, ``5s``, ``10m``, ``2h``, ``7d``, ``1w``.
 
     Raises:
         UsageError: another form.
     """
     found = _DURATION.match(text)
     if not found:
-        raise UsageError(f"`{text[:64]}` is not a duration; write 500ms, 5s, 10m, 2h or 7d")
+        raise UsageError(f"`{text[:64]}` is not a duration; write 500ms, 5s, 10m, 2h, 7d or 1w")
     return float(found["count"]) * _SECONDS[found["unit"]]
 
 
 def parse_moment(text: str, now: float | None = None, *, flag: str = "--since") -> datetime:
-    """Return a moment: a duration before now, an RFC 3339 time, or seconds since 1970.
-
-    A time without an offset is local time.
+    """Return a moment (docs/command-line.md, "Times"); what says no time zone is local time.
 
     Raises:
         UsageError: another form.
     """
+    at = datetime.fromtimestamp(time.time() if now is None else now, UTC).astimezone()
     try:
-        if _DURATION.match(text):
-            return datetime.fromtimestamp((time.time() if now is None else now) - parse_seconds(text), UTC)
-        # Seconds first: `fromisoformat` would read eight digits as a date.
-        return datetime.fromtimestamp(int(text), UTC) if text.isdigit() else datetime.fromisoformat(text).astimezone()
+        return _moment(" ".join(text.lower().split()), at)
     except (ValueError, OverflowError, OSError):
-        hint = "write 10m, 2026-11-21T20:00:00Z or seconds since 1970"
+        hint = "write 10m ago, yesterday, 12:00, 2026-11-21, 2026-11-21T20:00:00Z or seconds since 1970"
         raise UsageError(f"{flag}: `{text[:64]}` is not a time; {hint}") from None
+
+
+def _moment(text: str, now: datetime) -> datetime:
+    """Return the moment that a text means, seen from now, which is local time.
+
+    Raises:
+        ValueError, OverflowError: it means none.
+    """
+    if text == "now":
+        return now
+    if _DURATION.match(text.removesuffix(" ago")):
+        return datetime.fromtimestamp(now.timestamp() - parse_seconds(text.removesuffix(" ago")), UTC)
+    day, _, clock = text.partition(" ")
+    if day in _DAYS:
+        at = dt_time.fromisoformat(clock) if clock else dt_time()
+        return datetime.combine(now.date() - timedelta(days=_DAYS[day]), at).astimezone()
+    if _CLOCK.match(text):
+        today = datetime.combine(now.date(), dt_time.fromisoformat(text)).astimezone()
+        # A time of day that is still to come was meant as yesterday's: nothing was recorded later.
+        return today if today <= now else datetime.combine(now.date() - timedelta(days=1), today.time()).astimezone()
+    # Seconds first: `fromisoformat` would read eight digits as a date.
+    if text.isascii() and text.isdigit():
+        return datetime.fromtimestamp(int(text), UTC)
+    return datetime.fromisoformat(text.upper()).astimezone()
 
 
 def parse_capability(level: RequirementLevel, text: str, *, accept_partial: bool) -> CapabilityRequest:

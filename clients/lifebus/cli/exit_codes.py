@@ -12,7 +12,7 @@ class ExitCode(IntEnum):
 
     OK = 0
     NEGATIVE = 1
-    """It worked, and the answer is no: invalid document, unmet requirement, failed check, recorded failure."""
+    """It worked, and the answer is no: not there, invalid, unmet requirement, failed check."""
     USAGE = 2
     RUN_ABORTED = 3
     """The run of a flow was aborted."""
@@ -44,7 +44,16 @@ _BY_FAILURE: Final = {
     "timeout": ExitCode.UNAVAILABLE,
     "internal_error": ExitCode.SOFTWARE,
 }
+_NOT_FOUND: Final = frozenset(
+    {
+        *("no_session", "no_position", "no_run", "no_step", "no_output", "no_question", "no_job", "no_approval"),
+        *("no_cursor", "no_such_subscription", "no_snapshot", "no_revision", "no_compaction", "unknown_extension"),
+    }
+)
+"""Codes that say that what was asked about is not there, which is an answer."""
+
 _BY_CODE: Final = {
+    **dict.fromkeys(_NOT_FOUND, ExitCode.NEGATIVE),
     "configuration": ExitCode.CONFIGURATION,
     "manifest_unreadable": ExitCode.CONFIGURATION,
     "manifest_invalid": ExitCode.CONFIGURATION,

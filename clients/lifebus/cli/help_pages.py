@@ -121,4 +121,8 @@ def _plain(text: Any) -> str:
 
 
 def _print(console: "Console", line: str, *, style: str | None = None) -> None:
-    console.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
+    try:
+        console.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
+    except SystemExit:
+        # The console makes an exit of a pipe that was closed; here that ends a command as it ends all others.
+        raise BrokenPipeError from None

@@ -39,6 +39,12 @@ MOVED: "Mapping[tuple[str, ...], tuple[str, ...]]" = {
 }
 """The present name of each command by its old one."""
 
+MOVED_FLAGS: "Mapping[tuple[str, ...], Mapping[str, str]]" = {
+    ("serve",): {"--client-id": "--client"},
+    ("dev", "invoke"): {"--client-id": "--client"},
+}
+"""The present name of each flag by its old one, for each command; these are said to nobody."""
+
 FOR_PROGRAMS: "frozenset[tuple[str, ...]]" = frozenset(
     {("app-server", "run"), ("app-server", "tee"), ("dev", "stdio"), ("dev", "invoke")}
 )
@@ -54,10 +60,21 @@ def present_words(words: "Sequence[str]") -> "tuple[list[str], str | None]":
         now[: len(old)] = new
         said += max(0, len(old) - meant)
         meant = max(len(old), meant) - len(old) + len(new)
+    _rename_flags(now)
     if not meant:
         return now, None
     before, present = " ".join(words[:said]), " ".join(now[:meant])
     return now, f"`lifebus {before}` is called `lifebus {present}` now; the old name goes with the next release"
+
+
+def _rename_flags(words: list[str]) -> None:
+    """Put present names in the place of old flags, before the `--` behind which another program's words stand."""
+    end = words.index("--") if "--" in words else len(words)
+    for command, flags in MOVED_FLAGS.items():
+        if tuple(words[: len(command)]) == command:
+            for number, word in enumerate(words[:end]):
+                name, sign, value = word.partition("=")
+                words[number] = flags.get(name, name) + sign + value
 
 
 def _moved(words: "Sequence[str]") -> "tuple[tuple[str, ...], tuple[str, ...]] | None":

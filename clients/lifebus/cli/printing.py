@@ -18,12 +18,12 @@ from lifebus_contract.ids import RECEIPT
 
 T = TypeVar("T")
 
-COLUMNS: Final = (("session", 15), ("seq", 4), ("event", 25), ("status", 9), ("note", 23))
+COLUMNS: Final = (("time", 8), ("session", 13), ("seq", 4), ("event", 25), ("status", 9), ("note", 16))
 """The columns of a short line with their widths: 80 with one space between."""
 
 _CROCKFORD: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _ULID_TIME: Final = 10
-_SESSION: Final = 15
+_SESSION: Final = 13
 _SESSION_TAIL: Final = 6
 _PRESSURE: Final = ("context_used_tokens", "context_used_pct", "context_pressure")
 
@@ -38,14 +38,14 @@ def session_label(receipt: Receipt, names: SessionNames | None = None) -> str:
     """Return the session's short name, else adapter and the end of its id, which differs where beginnings do not."""
     session = receipt.harness_session_id
     if session is None:
-        return receipt.adapter_id[:15]
+        return receipt.adapter_id[:_SESSION]
     name = None if names is None else names.get((receipt.adapter_id, session))
     if name is not None:
         # The number distinguishes it, so the folder is what is cut.
         folder, _, number = name.rpartition("#")
         return name if len(name) <= _SESSION else f"{folder[: _SESSION - len(number) - 2]}…#{number}"
     tail = session if len(session) <= _SESSION_TAIL else "…" + session[-_SESSION_TAIL:]
-    return f"{receipt.adapter_id[: 14 - len(tail)]} {tail}"
+    return f"{receipt.adapter_id[: _SESSION - 1 - len(tail)]} {tail}"
 
 
 def placement_of(receipt: Receipt) -> str:
@@ -106,9 +106,11 @@ def note_of(receipt: Receipt) -> str:
 
 
 def short_line(receipt: Receipt, names: SessionNames | None = None) -> tuple[str, ...]:
-    """Return the cells of `COLUMNS`."""
+    """Return the cells of `COLUMNS`; the time is that of the user's clock."""
     sequence = "-" if receipt.sequence is None else str(receipt.sequence)
-    return session_label(receipt, names), sequence, receipt.event.value, receipt.status.value, note_of(receipt)
+    at = _local(receipt)
+    clock = "-" if at is None else at.strftime("%H:%M:%S")
+    return clock, session_label(receipt, names), sequence, receipt.event.value, receipt.status.value, note_of(receipt)
 
 
 def whole_line(receipt: Receipt, name: str | None = None) -> str:
@@ -158,6 +160,14 @@ def time_of(receipt: Receipt) -> str:
         return f"@{receipt.at_epoch_s}"
 
 
+def _local(receipt: Receipt) -> datetime | None:
+    """Return the receipt's time on the user's clock; None beyond the year 9999."""
+    try:
+        return datetime.fromtimestamp(receipt.at_epoch_s, UTC).astimezone()
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
 Form = Literal["columns", "lines", "json"]
 """For people at a terminal, for pipes, for programs."""
 
@@ -173,6 +183,7 @@ class ReceiptPrinter:
     def __init__(self, *, json: bool, names: SessionNames | None = None) -> None:
         self.count = 0
         self._names = names or SessionNames()
+        self._day = datetime.now().astimezone().date()
         self.form: Form = "json" if json else "columns" if sys.stdout.isatty() else "lines"
 
     def show(self, item: Receipt | Gap, cursor: Position | None = None) -> None:
@@ -209,16 +220,22 @@ class ReceiptPrinter:
         if self.count == 1:
             titles = (title.ljust(width) for title, width in COLUMNS)
             put(paint(" ".join(titles).rstrip(), "bold"))
-        session, sequence, event, status, note = (clean(cell) for cell in short_line(receipt, self._names))
+        # The column has the time of day: of another day than today, and of each that follows, the date is said once.
+        at = _local(receipt)
+        if at is not None and at.date() != self._day:
+            self._day = at.date()
+            put(paint(self._day.isoformat(), "dim"))
+        clock, session, sequence, event, status, note = (clean(cell) for cell in short_line(receipt, self._names))
         color = status_color(receipt.status.value)
-        room = max(8, shutil.get_terminal_size().columns - sum(_WIDTHS[:4]) - 4)
+        room = max(8, shutil.get_terminal_size().columns - sum(_WIDTHS[:5]) - 5)
         # Cut with a sign: a note that ends in the middle of a word would look whole.
         note = note if len(note) <= room else note[: room - 1] + "…"
         cells = [
-            session.ljust(_WIDTHS[0]),
-            sequence.rjust(_WIDTHS[1]),
-            event.ljust(_WIDTHS[2]),
-            paint(status.ljust(_WIDTHS[3]), color),
+            paint(clock.ljust(_WIDTHS[0]), "dim"),
+            session.ljust(_WIDTHS[1]),
+            sequence.rjust(_WIDTHS[2]),
+            event.ljust(_WIDTHS[3]),
+            paint(status.ljust(_WIDTHS[4]), color),
             paint(note, color or "dim"),
         ]
         put(" ".join(cells).rstrip())

@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from lifebus.cli.arguments import ConnectionOptions, ReceiptFilter, parse_session
+from lifebus.cli.arguments import ConnectionOptions, parse_session
 from lifebus.cli.connection import on_bus
 from lifebus.cli.exit_codes import UsageError
 from lifebus.cli.terminal import clean
-from lifebus_contract import LifebusError, Receipt
+from lifebus_contract import InvalidRequest, LifebusError, Receipt
 
 if TYPE_CHECKING:
     from lifebus._internal.view import Gap
@@ -53,32 +53,49 @@ def resolve_session(text: str, connection: ConnectionOptions) -> tuple[str, str]
     """Return adapter id and session id of what a user typed; only a whole name needs no broker.
 
     Raises:
-        UsageError: no session is called so, or several are.
+        UsageError: no session is called so, or several are, or there is no such adapter.
         LifebusError: no broker answers.
     """
     if "/" in text:
-        return parse_session(text)
+        return _named_in_full(text, connection)
     return choose_session(text, on_bus(connection, lambda bus: bus.sessions()))
 
 
-def resolve_filter(filters: ReceiptFilter, connection: ConnectionOptions) -> ReceiptFilter:
-    """Return the filter with its session's whole name.
+def resolve_sessions(texts: Sequence[str], connection: ConnectionOptions) -> list[tuple[str, str]]:
+    """Return the sessions that a flag names: one after another, or short names with commas between them.
 
     Raises:
         UsageError, LifebusError: as `resolve_session`.
     """
-    if filters.session is None or "/" in filters.session:
-        return filters
-    from dataclasses import replace  # noqa: PLC0415
+    found = [_named_in_full(text, connection) for text in texts if "/" in text]
+    short = [text for text in texts if "/" not in text]
+    if short:
+        heads = on_bus(connection, lambda bus: bus.sessions())
+        found += [session for text in short for session in _choose_several(text, heads)]
+    return found
 
-    return replace(filters, session="/".join(resolve_session(filters.session, connection)))
+
+def _choose_several(text: str, heads: "Sequence[SessionHead]") -> list[tuple[str, str]]:
+    # An id or a folder may have a comma in it: what is called so goes before a list.
+    if "," not in text or any(text in {head.name, head.harness_session_id} for head in heads):
+        return [choose_session(text, heads)]
+    return [choose_session(part, heads) for part in text.split(",") if part]
+
+
+def _named_in_full(text: str, connection: ConnectionOptions) -> tuple[str, str]:
+    from lifebus.cli.choices import parse_adapters  # noqa: PLC0415  imports this module to complete a line
+
+    adapter, session = parse_session(text)
+    parse_adapters([adapter], connection, flag="adapter of the session")
+    return adapter, session
 
 
 def choose_session(text: str, heads: "Sequence[SessionHead]") -> tuple[str, str]:
     """Return the session that is meant; whoever has exactly this name goes before all others.
 
     Raises:
-        UsageError: there is none, or there are several; it lists those that may be meant.
+        InvalidRequest: there is none (`no_session`); it says which may be meant.
+        UsageError: there are several; it lists them.
     """
     for is_meant in _ways(text):
         found = [head for head in heads if is_meant(head)]
@@ -89,7 +106,7 @@ def choose_session(text: str, heads: "Sequence[SessionHead]") -> tuple[str, str]
     names = [name for head in heads for name in (head.name, head.harness_session_id) if name]
     near = difflib.get_close_matches(text, names, n=3)
     hint = f"did you mean {' or '.join(map(clean, near))}?" if near else "`lifebus sessions` lists them"
-    raise UsageError(f"there is no session `{clean(text)[:64]}`; {hint}")
+    raise InvalidRequest(f"there is no session `{clean(text)[:64]}`; {hint}", code="no_session")
 
 
 def name_of(head: "SessionHead") -> str:

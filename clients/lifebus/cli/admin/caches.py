@@ -6,8 +6,10 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
+from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions
 from lifebus.cli.connection import present_settings
 from lifebus.cli.exit_codes import ExitCode, UsageError
+from lifebus.cli.session_names import resolve_session
 from lifebus.cli.terminal import clean, paint, put, put_bytes, put_json, put_table, say, size_text
 
 app = App(name="caches")
@@ -50,20 +52,22 @@ def list_all(*, json: _Json = False) -> ExitCode:
 
 
 @app.command
-def show(which: str, /, *, json: _Json = False) -> ExitCode:
+def show(which: str, /, *, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
     """Show a compaction; a recap as it is now, even if the kept one is stale.
 
     Args:
-        which: Its id, or <adapter>/<session> for the recap of a session.
-        json: Print it whole, as it is kept.
+        which: Its id; for the recap of a session its short name, e.g. api#3, or ADAPTER/SESSION.
+        connection: Where the broker is that knows short names; with --json it is printed whole, as it is kept.
     """
     from lifebus_admin.snapshots.compactions import present_compaction  # noqa: PLC0415
 
-    found = present_compaction(present_settings(), which)
+    # Only a short name needs a broker.
+    named = "/".join(resolve_session(which, connection)) if "#" in which else which
+    found = present_compaction(present_settings(), named)
     # Said on stderr, so that stdout holds only the compaction.
     if found.anew:
         say("the kept recap is stale; this one is built anew")
-    if json:
+    if connection.json:
         put_bytes(found.stored)
     elif found.recap is not None:
         for line in recap_lines(found.recap):

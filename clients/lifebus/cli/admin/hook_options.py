@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from cyclopts import Parameter
 
 from lifebus.cli.arguments import parse_adapter, parse_choice
+from lifebus.cli.choices import Words, split_values
 from lifebus.cli.connection import present_settings
 from lifebus.cli.exit_codes import UsageError
 
@@ -30,7 +31,7 @@ class InstallOptions:
     "Whose settings: user (the default) or project."
     project: Path | None = None
     "The project's directory; it makes the scope `project`. By default the working directory."
-    events: tuple[str, ...] = ()
+    events: Words = ()
     "Only these of the harness's hooks."
     skip_unknown: bool = False
     "Leave out the hooks that the installed version of the harness does not know."
@@ -68,7 +69,7 @@ class InstallOptions:
             mode=mode,
             scope="project" if scope == "project" else "user",
             project=project_of(self.project or Path()) if scope == "project" else None,
-            events=tuple(parse_choice("--events", event, known) for event in self.events) or None,
+            events=tuple(parse_choice("--events", event, known) for event in split_values(self.events)) or None,
             status_line=self.status_line,
         )
 

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from cyclopts import App
 
-from lifebus.cli.arguments import parse_choice, parse_seconds
+from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_choice, parse_seconds
+from lifebus.cli.choices import OneSession
 from lifebus.cli.connection import present_settings
 from lifebus.cli.exit_codes import ExitCode, UsageError
+from lifebus.cli.session_names import resolve_session
 from lifebus.cli.terminal import clean, put, put_json, put_table, say
 from lifebus_contract import InvalidRequest
 
@@ -75,18 +77,28 @@ app.command(continuation_app)
 
 @continuation_app.command(name="put")
 def keep(
-    thread: str, /, *, profile: str | None = None, session: str | None = None, cwd: Path | None = None, ttl: str = ""
+    thread: str,
+    /,
+    *,
+    profile: str | None = None,
+    session: OneSession = None,
+    cwd: Path | None = None,
+    ttl: str = "",
+    connection: ConnectionOptions = DEFAULT_CONNECTION,
 ) -> ExitCode:
     """Keep the token on stdin for the next session start; exit code 1 if the thread has one already.
 
     Args:
         thread: The thread that the token binds, as the client will report it.
         profile: The renewal profile, needed if several are configured.
-        session: The session that is to be renewed; it goes before the directory.
+        session: The session that is to be renewed, by its id or a short name, e.g. api#3; it goes before the directory.
         cwd: The directory in which the next session starts; by default this one.
         ttl: How long to keep it, e.g. 2h; by default as the profile says.
+        connection: Where the broker is that knows short names.
     """
     settings, store = _open(profile)
+    if session is not None and any(sign in session for sign in "#/"):
+        session = _session_of(session, settings.adapter, connection)
     token = _read_token(settings.max_bytes)
     record = _record(settings, thread, token, int(parse_seconds(ttl)) if ttl else settings.ttl_s)
     from msgspec import structs  # noqa: PLC0415
@@ -95,6 +107,18 @@ def keep(
     store.save(structs.replace(record, session=session, cwd=directory))
     say(f"kept {record.size} bytes for {clean(thread)}")
     return ExitCode.OK
+
+
+def _session_of(text: str, adapter: str, connection: ConnectionOptions) -> str:
+    """Return the id of a session of the profile's adapter.
+
+    Raises:
+        UsageError: it is a session of another one, or there is none.
+    """
+    named, session = resolve_session(text, connection)
+    if named != adapter:
+        raise UsageError(f"--session: `{text[:64]}` is a session of {named}, not of {adapter}")
+    return session
 
 
 @continuation_app.command

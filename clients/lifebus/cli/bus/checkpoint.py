@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from cyclopts import App, Parameter
 
 from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_choice
+from lifebus.cli.choices import OneSession
 from lifebus.cli.connection import on_bus
 from lifebus.cli.documents import DocumentPath, read_document
 from lifebus.cli.errors import refusal_lines
@@ -56,7 +57,7 @@ def save(
     file: DocumentPath = None,
     /,
     *,
-    session: str | None = None,
+    session: OneSession = None,
     project: ProjectOptions = _HERE,
     connection: ConnectionOptions = DEFAULT_CONNECTION,
 ) -> ExitCode:

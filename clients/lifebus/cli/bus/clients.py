@@ -1,10 +1,11 @@
 """`lifebus clients`: callback clients, and named consumers with their positions and dead letters."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
 from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions
+from lifebus.cli.choices import ConsumerName
 from lifebus.cli.confirm import confirm
 from lifebus.cli.connection import on_bus
 from lifebus.cli.exit_codes import ExitCode, UsageError
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from lifebus_transports.messages.workers import ClientInfo
 
 app = App(name="clients")
-
-_Name = Annotated[str, Parameter(help="The name that it consumes under.")]
 
 
 @app.default
@@ -65,7 +64,7 @@ def lag(name: str | None = None, /, *, connection: ConnectionOptions = DEFAULT_C
 
 @app.command(name="reset-cursor")
 def reset_cursor(
-    name: _Name, /, *, to: str, yes: bool = False, connection: ConnectionOptions = DEFAULT_CONNECTION
+    name: ConsumerName, /, *, to: str, yes: bool = False, connection: ConnectionOptions = DEFAULT_CONNECTION
 ) -> ExitCode:
     """Have a named consumer start again from another position.
 
@@ -88,7 +87,7 @@ def reset_cursor(
 
 
 @app.command
-def remove(name: _Name, /, *, yes: bool = False, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
+def remove(name: ConsumerName, /, *, yes: bool = False, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
     """Forget a named consumer: its position, what it holds, its dead letters.
 
     Args:
@@ -109,7 +108,7 @@ def remove(name: _Name, /, *, yes: bool = False, connection: ConnectionOptions =
 
 
 @app.command
-def dead(name: _Name, /, *, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
+def dead(name: ConsumerName, /, *, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
     """List the receipts that a named consumer did not acknowledge 20 times; with --json whole, one a line.
 
     Args:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cyclopts import Parameter
 
-from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_adapter, parse_choice
+from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_choice
+from lifebus.cli.choices import Capabilities, OneAdapter, OneEvent, OneSession, Placements, parse_adapters, split_values
 from lifebus.cli.connection import CLIENT_ID, on_bus
-from lifebus.cli.contract.negotiate import Capabilities, parse_requirements
+from lifebus.cli.contract.negotiate import parse_requirements
 from lifebus.cli.documents import DocumentPath, read_batches, read_document
 from lifebus.cli.errors import refusal_lines, say_lines
 from lifebus.cli.exit_codes import ExitCode, UsageError, exit_code_of
@@ -38,14 +39,14 @@ _BATCH: Final = 256
 class EventOptions:
     """What the event is about."""
 
-    adapter: str | None = None
+    adapter: OneAdapter = None
     "The adapter's id, e.g. codex."
     adapter_version: str = "0.1.0"
     "The adapter's version; the default is 0.1.0."
     mode: str = "native_hook"
     "The integration mode; the default is native_hook."
-    session: str | None = None
-    "The harness's session id."
+    session: OneSession = None
+    "The harness's session id, or the short name of a session, e.g. api#3."
     frame: str | None = None
     "The frame's id, for frame events."
     parent_frame: str | None = None
@@ -63,7 +64,7 @@ class PayloadOptions:
     "A text file to deliver as a payload."
     kind: str = "text"
     "The payload's kind; the default is text."
-    placement: tuple[str, ...] = ("pre_prompt_frame",)
+    placement: Placements = ("pre_prompt_frame",)
     "Where the payload may land; the default is pre_prompt_frame."
     require: Capabilities = ()
     "A capability that must be had."
@@ -85,7 +86,7 @@ _NO_DELIVERY: Final = PayloadOptions()
 
 
 def emit(
-    event: str | None = None,
+    event: OneEvent = None,
     /,
     *,
     file: DocumentPath = None,
@@ -111,7 +112,9 @@ def emit(
     # Flags describe one event; documents describe themselves.
     if (event is None) == (file is None):
         raise UsageError("give an EVENT with its flags, or --file with documents")
-    batches = iter([[_made(event, client, details, delivery)]]) if event is not None else _read(file, jsonl=jsonl)
+    batches = (
+        iter([[_made(event, client, details, delivery, connection)]]) if event is not None else _read(file, jsonl=jsonl)
+    )
 
     async def send(bus: "Bus") -> ExitCode:
         code = ExitCode.OK
@@ -124,12 +127,15 @@ def emit(
     return on_bus(connection, send, client_id=client)
 
 
-def _made(event: str, client: str, details: EventOptions, delivery: PayloadOptions) -> Emission:
+def _made(
+    event: str, client: str, details: EventOptions, delivery: PayloadOptions, connection: ConnectionOptions
+) -> Emission:
     """Return the emission that the flags describe."""
     from lifebus.requests import make_request  # noqa: PLC0415
 
     name = parse_choice("EVENT", event, [one.value for one in LifecycleEvent])
-    if details.adapter is None:
+    adapter, session = _session(details, connection)
+    if adapter is None:
         raise UsageError("--adapter: whose event is it? `lifebus contract manifest list` shows the adapters")
     # Without the key in `more`, `make_request` makes a fresh one.
     more: dict[str, Any] = {"idempotency_key": details.key} if details.key is not None else {}
@@ -139,10 +145,10 @@ def _made(event: str, client: str, details: EventOptions, delivery: PayloadOptio
     try:
         request = make_request(
             name,
-            parse_adapter(details.adapter),
+            adapter,
             adapter_version=details.adapter_version,
             integration_mode=details.mode,
-            session=details.session,
+            session=session,
             **more,
         )
     except InvalidRequest as fault:
@@ -153,6 +159,27 @@ def _made(event: str, client: str, details: EventOptions, delivery: PayloadOptio
     payloads = (_payload(delivery.payload, client, request, delivery),) if delivery.payload is not None else ()
     requirements = tuple(parse_requirements(delivery.require, delivery.prefer, ()))
     return Emission(request=request, payloads=payloads, requirements=requirements)
+
+
+def _session(details: EventOptions, connection: ConnectionOptions) -> tuple[str | None, str | None]:
+    """Return adapter and session id: of a session that is called so, else both as they are written.
+
+    Raises:
+        UsageError: there is no such adapter, or the session is another one's.
+    """
+    adapter = next(iter(parse_adapters([details.adapter], connection)), None) if details.adapter is not None else None
+    text = details.session
+    # An event may be the first one of its session, so that an id need not be known.
+    if text is None or not any(sign in text for sign in "#/"):
+        return adapter, text
+    heads = on_bus(connection, lambda bus: bus.sessions())
+    ids = {name: one for one in heads for name in (one.name, f"{one.adapter_id}/{one.harness_session_id}")}
+    named = ids.get(text)
+    if named is None:
+        return adapter, text
+    if adapter not in {None, named.adapter_id}:
+        raise UsageError(f"--session: `{text[:64]}` is a session of {named.adapter_id}, not of {adapter}")
+    return named.adapter_id, named.harness_session_id
 
 
 def _payload(path: Path, client: str, request: CallbackRequest, delivery: PayloadOptions) -> PayloadEnvelope:
@@ -172,7 +199,7 @@ def _payload(path: Path, client: str, request: CallbackRequest, delivery: Payloa
         "body": body.decode(),
         "acceptable_placements": [
             {"placement": parse_choice("--placement", placement, known), "requirement": "required"}
-            for placement in delivery.placement
+            for placement in split_values(delivery.placement)
         ],
     }
     return validate(plain, PayloadEnvelope)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 
 from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions
+from lifebus.cli.choices import Several
 from lifebus.cli.connection import on_bus
 from lifebus.cli.exit_codes import ExitCode, UsageError, ambiguous
 from lifebus.cli.terminal import clean, paint, put, put_table, put_whole_json, say, time_text
@@ -66,7 +67,7 @@ def answer(
     /,
     *,
     message: str = "",
-    set: "tuple[str, ...]" = (),  # noqa: A002  the flag's name
+    set: Several = (),  # noqa: A002  the flag's name
     responder: Annotated[str | None, Parameter(name="--as")] = None,
     connection: ConnectionOptions = DEFAULT_CONNECTION,
 ) -> ExitCode:
@@ -76,7 +77,7 @@ def answer(
         question_id: The id of the question, or the beginning of one.
         action: `proceed`, `retry`, `abort` or `modify`.
         message: What you have to say about it.
-        set: With `modify`: NAME=VALUE, as often as needed.
+        set: With `modify`: NAME=VALUE, one after another or the flag once more for each.
         responder: Who answers; by default the name of the user.
         connection: Where the broker is, and the form of the answer.
     """

@@ -8,7 +8,7 @@ from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions
 from lifebus.cli.connection import on_bus
 from lifebus.cli.exit_codes import ExitCode, UsageError
 from lifebus.cli.terminal import clean, paint, put, put_json, put_table, say
-from lifebus_contract.jobs import JobState
+from lifebus_contract.jobs import JobId, JobState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,6 +61,7 @@ def show(job_id: _Id, /, *, connection: ConnectionOptions = DEFAULT_CONNECTION) 
         job_id: The id of the job.
         connection: Where the broker is, and the form of the answer.
     """
+    job_id = _usable(job_id)
     put_json(on_bus(connection, lambda bus: bus.jobs.show(job_id)))
     return ExitCode.OK
 
@@ -76,6 +77,7 @@ def cancel(
         reason: What a job that waits says of it afterwards; one that runs says `cancel_requested`.
         connection: Where the broker is, and the form of the answer.
     """
+    job_id = _usable(job_id)
     return _said(on_bus(connection, lambda bus: bus.jobs.cancel(job_id, reason=reason)), connection)
 
 
@@ -87,6 +89,7 @@ def retry(job_id: _Id, /, *, connection: ConnectionOptions = DEFAULT_CONNECTION)
         job_id: The id of the job.
         connection: Where the broker is, and the form of the answer.
     """
+    job_id = _usable(job_id)
     return _said(on_bus(connection, lambda bus: bus.jobs.retry(job_id)), connection)
 
 
@@ -117,6 +120,21 @@ def drain(
         how = "no further job begins" if status.drains else "jobs begin"
         put(f"{how}; {status.running} run, {status.queued} wait")
     return ExitCode.OK
+
+
+def _usable(job_id: str) -> str:
+    """Return the text if it may be the id of a job.
+
+    Raises:
+        UsageError: it cannot be one; the text says what an id looks like.
+    """
+    import msgspec  # noqa: PLC0415
+
+    try:
+        return msgspec.convert(job_id, JobId)
+    except msgspec.ValidationError:
+        form = "up to 128 letters, digits and `_`, `.`, `:`, `-`, beginning with a letter or a digit"
+        raise UsageError(f"`{clean(job_id[:64])}` is no id of a job: {form}; `lifebus jobs list` shows them") from None
 
 
 def _said(job: "Job", connection: ConnectionOptions) -> ExitCode:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
-from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_adapter, parse_choice, parse_seconds
+from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_choice, parse_seconds
 from lifebus.cli.bus.programs import name_of_program, require_program
+from lifebus.cli.choices import Adapters, Capabilities, Events, Words, parse_adapters, parse_events, split_values
 from lifebus.cli.connection import CLIENT_ID, on_bus, present_settings
-from lifebus.cli.contract.negotiate import Capabilities, parse_requirements
+from lifebus.cli.contract.negotiate import parse_requirements
 from lifebus.cli.documents import read_document
 from lifebus.cli.errors import refusal_lines, say_lines
 from lifebus.cli.exit_codes import ExitCode, UsageError, exit_code_of
@@ -47,14 +48,14 @@ Command = Annotated[str, Parameter(allow_leading_hyphen=True)]
 class CommandOptions:
     """How the command is run, and how long it may take."""
 
-    client_id: str | None = None
-    "The client id. Default: the program's name, or the file and place of the script that an interpreter runs."
+    client: str | None = None
+    "The client's name. Default: the program's name, or the file and place of the script that an interpreter runs."
     protocol: str = "oneshot"
     "oneshot: a fresh child each time; jsonl or msgpack: children that stay."
     deadline: str = "2s"
     "How long an answer may take; the default is 2s."
-    env: tuple[str, ...] = ()
-    "A further variable that the command gets; NAME* for all that begin so."
+    env: Words = ()
+    "Further variables that the command gets; NAME* for all that begin so."
 
     @property
     def seconds(self) -> float:
@@ -79,7 +80,7 @@ class CommandOptions:
 
     def name_for(self, command: tuple[str, ...]) -> str:
         """Return the client id under which a command is recorded."""
-        return self.client_id or name_of_program(command)
+        return self.client or name_of_program(command)
 
 
 DEFAULT_COMMAND: Final = CommandOptions()
@@ -98,7 +99,7 @@ def spec_of(command: tuple[str, ...], run: CommandOptions) -> "CommandSpec":
         raise UsageError("give a command after `--`")
     # The command gets a small environment: only what is named, and lifebus's own variables.
     setting = {"LIFEBUS_CLIENT_ID": run.name_for(command)}
-    return CommandSpec(argv=command, passing=(*run.env, "LIFEBUS_*"), setting=setting)
+    return CommandSpec(argv=command, passing=(*split_values(run.env), "LIFEBUS_*"), setting=setting)
 
 
 async def cancel_on_signal(scope: "CancelScope", came: Callable[[int], None] = lambda _: None) -> None:
@@ -121,10 +122,10 @@ _MOST_WORKERS: Final = 64
 class ServeOptions:
     """Which events are served, and what they require."""
 
-    event: tuple[str, ...] = ()
-    "An event to be asked about, e.g. frame.opening."
-    adapter: tuple[str, ...] = ()
-    "Only events of this adapter."
+    event: Events = ()
+    "The events to be asked about, e.g. frame.opening."
+    adapter: Adapters = ()
+    "Only events of these adapters."
     require: Capabilities = ()
     "A capability that must be had."
     prefer: Capabilities = ()
@@ -156,12 +157,11 @@ def serve(
         raise UsageError("--event: which events is the command to be asked about? `lifebus contract events` lists them")
     if not 1 <= options.workers <= _MOST_WORKERS:
         raise UsageError(f"--workers: between 1 and {_MOST_WORKERS}")
-    if LifecycleEvent.RECEIPT_EMITTED in options.event:
+    if LifecycleEvent.RECEIPT_EMITTED in split_values(options.event):
         raise UsageError(f"--event: {UNSERVABLE.removeprefix('events: ')}")
-    known = [event.value for event in SERVABLE_EVENTS]
-    events = [LifecycleEvent(parse_choice("--event", event, known)) for event in options.event]
+    events = parse_events(options.event, known=[event.value for event in SERVABLE_EVENTS])
     requirements = tuple(parse_requirements(options.require, options.prefer, ()))
-    adapters = tuple(map(parse_adapter, options.adapter))
+    adapters = tuple(parse_adapters(options.adapter, connection))
     spec, kind, seconds = spec_of(command, run), run.kind, run.seconds
     require_program(command)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from lifebus.cli.arguments import parse_adapter, parse_choice, parse_seconds
+from lifebus.cli.choices import AdapterName, OneAdapter, Words, split_values
 from lifebus.cli.connection import present_settings
 from lifebus.cli.contract.live import conform_live
 from lifebus.cli.contract.runtime import conform_runtime
@@ -49,7 +50,7 @@ def list_manifests(*, json: bool = False) -> ExitCode:
 
 
 @app.command
-def show(adapter: str, /, *, json: bool = False) -> ExitCode:
+def show(adapter: AdapterName, /, *, json: bool = False) -> ExitCode:
     """Print one adapter's claims.
 
     Args:
@@ -66,7 +67,7 @@ def show(adapter: str, /, *, json: bool = False) -> ExitCode:
 
 
 @app.command
-def placements(adapter: str | None = None, /, *, json: bool = False) -> ExitCode:
+def placements(adapter: OneAdapter = None, /, *, json: bool = False) -> ExitCode:
     """Show where payloads land: each placement that a payload may ask for, on each event.
 
     Args:
@@ -186,7 +187,7 @@ def conform(
     json: bool = False,
     timeout: str = "5s",
     live: bool = False,
-    scenario: tuple[str, ...] = (),
+    scenario: Words = (),
     program: Path | None = None,
     keep: Path | None = None,
 ) -> ExitCode:
@@ -202,12 +203,12 @@ def conform(
         json: Answer in JSON.
         timeout: How long the program may take for each answer; the default is 5s.
         live: Play the scenarios with the harness that has this id.
-        scenario: With --live, play only this one; may be given several times.
+        scenario: With --live, play only these.
         program: With --live, the harness's program; the default is what PATH has by the harness's id.
         keep: With --live, a directory that gets a copy of what every run wrote.
     """
     if live:
-        return conform_live([parse_adapter(name) for name in adapter], scenario, program, keep, json=json)
+        return conform_live([parse_adapter(name) for name in adapter], split_values(scenario), program, keep, json=json)
     findings = _examine(adapter, parse_seconds(timeout))
     if json:
         put_json(findings)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
 from cyclopts import Parameter
 from msgspec import to_builtins
@@ -10,11 +10,11 @@ from msgspec import to_builtins
 from lifebus.cli.arguments import (
     DEFAULT_CONNECTION,
     ConnectionOptions,
-    parse_adapter,
     parse_capability,
     parse_choice,
     parse_session,
 )
+from lifebus.cli.choices import AdapterName, Capabilities, OneEvent, OneSession, parse_adapters, split_values
 from lifebus.cli.connection import on_bus, present_settings
 from lifebus.cli.documents import read_document
 from lifebus.cli.exit_codes import ExitCode, UsageError
@@ -48,20 +48,17 @@ _GOOD: Final = {ReceiptStatus.DELIVERED, ReceiptStatus.OBSERVED}
 _LANDED: Final = {*_GOOD, ReceiptStatus.DEGRADED}
 """What becomes of a payload that lands at all."""
 
-Capabilities = Annotated[tuple[str, ...], Parameter(negative=())]
-"""Capabilities as `CAPABILITY` or `CAPABILITY=SUPPORT`."""
-
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class NegotiationOptions:
     """What a negotiation is about beside the adapter."""
 
-    session: str | None = None
+    session: OneSession = None
     "As this session is now, what it lost meanwhile included: api#3 or ADAPTER/SESSION."
     payload: Path | None = None
     "Whether and where this payload would land: a document in JSON, judged by the manifests a broker would load."
-    event: str | None = None
+    event: OneEvent = None
     "The payload on this event alone; else on every event."
 
 
@@ -69,7 +66,7 @@ _NO_DETAILS: Final = NegotiationOptions()
 
 
 def negotiate(
-    adapter: str,
+    adapter: AdapterName,
     /,
     *,
     require: Capabilities = (),
@@ -94,7 +91,7 @@ def negotiate(
         about: The session and the payload that it is about.
         connection: Where the broker is, and the form of the answer.
     """
-    adapter = parse_adapter(adapter)
+    (adapter,) = parse_adapters([adapter], connection, flag="ADAPTER")
     requests = parse_requirements(require, prefer, want, accept_partial=accept_partial)
     if not requests and about.payload is None:
         raise UsageError("nothing is required; give --require, --prefer, --want or --payload")
@@ -175,7 +172,11 @@ def parse_requirements(
         (RequirementLevel.PREFERRED, prefer),
         (RequirementLevel.OPTIONAL, want),
     )
-    return [parse_capability(level, text, accept_partial=accept_partial) for level, texts in levels for text in texts]
+    return [
+        parse_capability(level, text, accept_partial=accept_partial)
+        for level, texts in levels
+        for text in split_values(texts)
+    ]
 
 
 def _session_of(adapter: str, text: str, connection: ConnectionOptions) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from cyclopts import Parameter
 
 from lifebus.cli.arguments import parse_seconds
+from lifebus.cli.choices import Words, split_values
 from lifebus.cli.exit_codes import ExitCode, UsageError
 from lifebus.cli.terminal import clean, paint, put, put_json
 
@@ -20,7 +21,7 @@ _WIDTH: Final = 26
 
 def conform_runtime(
     *command: Annotated[str, Parameter(allow_leading_hyphen=True)],
-    check: tuple[str, ...] = (),
+    check: Words = (),
     timeout: str = "10s",
     json: bool = False,
 ) -> ExitCode:
@@ -31,13 +32,14 @@ def conform_runtime(
 
     Args:
         command: The command of the runtime and its arguments, after `--` where they begin with a hyphen.
-        check: Only the checks whose names begin with this, and those that they build on; may be given several times.
+        check: Only the checks whose names begin with this, and those that they build on.
         timeout: How long the runtime may take for each answer, and until what has to happen has; the default is 10s.
         json: Answer in JSON, an object for each check.
     """
     seconds = parse_seconds(timeout)
-    _require_usable(command, check)
-    findings = _examine(command, check, seconds, quiet=json)
+    wanted = split_values(check)
+    _require_usable(command, wanted)
+    findings = _examine(command, wanted, seconds, quiet=json)
     if json:
         put_json(findings)
     else:

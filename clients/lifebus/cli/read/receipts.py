@@ -1,29 +1,29 @@
-"""`lifebus receipts` and `lifebus tail`: read, export, verify and follow the ledger."""
+"""`lifebus receipts`: read, export and verify the ledger."""
 
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from datetime import datetime
 from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 from cyclopts import App, Parameter
 
-from lifebus.cli.arguments import ANY_RECEIPT, DEFAULT_CONNECTION, ConnectionOptions, ReceiptFilter, parse_moment
+from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions
 from lifebus.cli.connection import on_bus, present_settings
 from lifebus.cli.errors import say_lines
 from lifebus.cli.exit_codes import ExitCode, UsageError
-from lifebus.cli.session_names import SessionNames, resolve_filter
+from lifebus.cli.selection import ANY_RECEIPT, ReceiptChoice, ReceiptFilter
+from lifebus.cli.session_names import SessionNames
 from lifebus.cli.terminal import put, put_bytes, say
-from lifebus_contract import LifebusError, Receipt, TransportError
+from lifebus_contract import LifebusError, TransportError
 
 if TYPE_CHECKING:
-    from lifebus._internal.view import Position
     from lifebus.client import Bus
-    from lifebus.subscription import Since
     from lifebus_transports.messages.reads import Backfill, WireReceipt
 
 T = TypeVar("T")
+Keep = Callable[[bytes], bool]
+"""Whether a receipt is meant, by its bytes."""
 
 app = App(name="receipts")
 _WINDOW: Final = 1_024
@@ -34,7 +34,6 @@ _WINDOW: Final = 1_024
 def list_receipts(
     *,
     last: Annotated[int, Parameter(name=("--last", "-n"))] = 20,
-    since: str | None = None,
     canaries: Annotated[bool, Parameter(negative="")] = False,
     filters: ReceiptFilter = ANY_RECEIPT,
     connection: ConnectionOptions = DEFAULT_CONNECTION,
@@ -43,7 +42,6 @@ def list_receipts(
 
     Args:
         last: How many; the default is 20.
-        since: Only since a time: 10m ago, or 2026-11-21T20:00:00Z.
         canaries: Also the canaries of `lifebus hooks test`.
         filters: Which receipts.
         connection: Where the broker is, and the form of the answer.
@@ -54,9 +52,10 @@ def list_receipts(
     from lifebus._internal.view import Position  # noqa: PLC0415
     from lifebus.cli.printing import ReceiptPrinter  # noqa: PLC0415
 
-    query = _query(resolve_filter(filters, connection), since, canaries=canaries)
+    choice = filters.chosen(connection)
+    query, keep = choice.query(canaries=canaries), keeper(choice)
     names = SessionNames()
-    epoch, stored = on_bus(connection, lambda bus: _named(bus, names, _newest(bus, query, last, filters.payload)))
+    (epoch, _), stored = on_bus(connection, lambda bus: _named(bus, names, newest(bus, query, last, keep)))
     printer = ReceiptPrinter(json=connection.json, names=names)
     for one in stored:
         printer.show(decode_recorded(one.receipt), Position(epoch, one.position))
@@ -86,7 +85,6 @@ def show(which: str, /, *, connection: ConnectionOptions = DEFAULT_CONNECTION) -
 @app.command
 def export(
     *,
-    since: str | None = None,
     rescue: Annotated[bool, Parameter(negative="")] = False,
     filters: ReceiptFilter = ANY_RECEIPT,
     connection: ConnectionOptions = DEFAULT_CONNECTION,
@@ -96,21 +94,21 @@ def export(
     Exit code 1 where receipts are damaged: it ends before the first of them.
 
     Args:
-        since: Only since a time: 10m ago, or 2026-11-21T20:00:00Z.
         rescue: Go on past damaged receipts, from the file, and write a line for them: {"damaged":{…}}.
         filters: Which receipts.
         connection: Where the broker is, and the form of the answer.
     """
-    query = _query(resolve_filter(filters, DEFAULT_CONNECTION if rescue else connection), since, canaries=True)
+    choice = filters.chosen(DEFAULT_CONNECTION if rescue else connection, ask=not rescue)
+    query, keep = choice.query(canaries=True), keeper(choice)
     if rescue:
-        return _rescue(query, filters.payload)
+        return _rescue(query, keep)
     written = _Written()
     try:
         try:
-            on_bus(connection, lambda bus: _export(bus, query, filters.payload, written))
+            on_bus(connection, lambda bus: _export(bus, query, keep, written))
         except TransportError as fault:
             for one in _receipts_here(fault, query):
-                written.put(one, filters.payload)
+                written.put(one, keep)
     except LifebusError as fault:
         if fault.code != "row_damaged":
             raise
@@ -132,32 +130,25 @@ def verify(*, tail: int | None = None, json: Annotated[bool, Parameter(name="--j
     return ledger.verify(tail=tail, json=json)
 
 
-def _query(filters: ReceiptFilter, since: str | None, *, canaries: bool) -> "Backfill":
-    from lifebus_transports.messages.reads import Backfill  # noqa: PLC0415
+def keeper(choice: ReceiptChoice) -> Keep:
+    """Return what tells from its bytes whether a receipt is meant, among those that a ledger's answer has."""
+    if choice.is_asked_in_full:
+        return lambda _: True
+    from lifebus._internal.answers import decode_recorded  # noqa: PLC0415
 
-    moment = parse_moment(since) if since is not None else None
-    return Backfill(
-        adapter_id=filters.adapter_id,
-        session=filters.session_pair,
-        event=filters.lifecycle_event,
-        status=filters.receipt_status,
-        since_epoch_s=max(0, int(moment.timestamp())) if moment is not None else None,
-        waiting=filters.waiting,
-        failed=filters.failed,
-        canaries=canaries,
-    )
+    # Most receipts are of no payload at all: the bytes are searched first.
+    part = b"" if choice.payload is None else dumps(choice.payload, ensure_ascii=False).encode()
+    return lambda receipt: part in receipt and choice.includes(decode_recorded(receipt))
 
 
-async def _receipts(
-    bus: "Bus", query: "Backfill", after: int, payload: str | None = None
-) -> "AsyncIterator[WireReceipt]":
+async def _receipts(bus: "Bus", query: "Backfill", after: int, keep: Keep) -> "AsyncIterator[WireReceipt]":
     """Yield the receipts after a position up to the newest."""
     from msgspec.structs import replace  # noqa: PLC0415
 
     while True:
         page = await bus.read(replace(query, after=after, limit=1024))
         for one in page.rows:
-            if _is_about(one.receipt, payload):
+            if keep(one.receipt):
                 yield one
         # Receipts may be pruned while the pages are read: then reading goes on at the new floor.
         after = max(page.next, page.floor)
@@ -165,27 +156,15 @@ async def _receipts(
             return
 
 
-def _is_about(receipt: bytes, payload: str | None) -> bool:
-    """Whether a receipt says what became of a payload; of any, where none is asked for."""
-    if payload is None:
-        return True
-    # Most receipts are of no payload at all: the bytes are searched first.
-    if dumps(payload, ensure_ascii=False).encode() not in receipt:
-        return False
-    from lifebus._internal.answers import decode_recorded  # noqa: PLC0415
-
-    return any(one.payload_id == payload for one in decode_recorded(receipt).payload_receipts)
-
-
-async def _newest(bus: "Bus", query: "Backfill", count: int, payload: str | None) -> "tuple[str, list[WireReceipt]]":
-    """Return the last receipts that match, reading further back in growing steps."""
+async def newest(bus: "Bus", query: "Backfill", count: int, keep: Keep) -> "tuple[tuple[str, int], list[WireReceipt]]":
+    """Return where the ledger ends, and the last receipts that are meant, reading further back in growing steps."""
     ledger = (await bus.status()).ledger
     window = max(count, _WINDOW)
     while True:
         after = max(ledger.floor, ledger.head - window)
-        found = [one async for one in _receipts(bus, query, after, payload)]
+        found = [one async for one in _receipts(bus, query, after, keep)]
         if len(found) >= count or after == ledger.floor:
-            return ledger.epoch, found[-count:]
+            return (ledger.epoch, ledger.head), found[-count:]
         # Growing steps: a filter that matches seldom needs few requests, and a common one reads little.
         window *= 8
 
@@ -201,7 +180,7 @@ async def _find(bus: "Bus", which: str) -> "WireReceipt | None":
         page = await bus.read(Backfill(after=after, limit=1))
         return next((one for one in page.rows if one.position == int(which)), None)
     # No index knows receipt ids: this reads the ledger, page by page.
-    async for one in _receipts(bus, Backfill(), floor):
+    async for one in _receipts(bus, Backfill(), floor, lambda _: True):
         if decode_recorded(one.receipt).receipt_id == which:
             return one
     return None
@@ -214,9 +193,9 @@ class _Written:
         self.count = 0
         self.damage: list[str] = []
 
-    def put(self, receipt: bytes, payload: str | None) -> None:
-        """Write a receipt, if it is about the payload."""
-        if _is_about(receipt, payload):
+    def put(self, receipt: bytes, keep: Keep) -> None:
+        """Write a receipt, if it is meant."""
+        if keep(receipt):
             put_bytes(receipt)
             self.count += 1
 
@@ -231,12 +210,12 @@ class _Written:
         return ExitCode.NEGATIVE
 
 
-async def _export(bus: "Bus", query: "Backfill", payload: str | None, written: _Written) -> None:
-    async for one in _receipts(bus, query, (await bus.status()).ledger.floor, payload):
-        written.put(one.receipt, None)
+async def _export(bus: "Bus", query: "Backfill", keep: Keep, written: _Written) -> None:
+    async for one in _receipts(bus, query, (await bus.status()).ledger.floor, lambda _: True):
+        written.put(one.receipt, keep)
 
 
-def _rescue(query: "Backfill", payload: str | None) -> ExitCode:
+def _rescue(query: "Backfill", keep: Keep) -> ExitCode:
     """Write what the file holds that is sound, and a line for each damaged range between."""
     import msgspec  # noqa: PLC0415
 
@@ -249,7 +228,7 @@ def _rescue(query: "Backfill", payload: str | None) -> ExitCode:
             put_bytes(msgspec.json.encode({"damaged": one}, order="sorted"))
             damaged += one.through - one.position + 1
         else:
-            written.put(one, payload)
+            written.put(one, keep)
     if damaged:
         what = f"{damaged} receipts are damaged or missing; the export names them in a line of its own"
         written.damage = [what, "`lifebus ledger verify` lists everything that is wrong"]
@@ -276,104 +255,6 @@ def _file_instead(fault: TransportError) -> Path:
         raise fault
     say(f"no broker answers; reading {file}", color="dim")
     return file
-
-
-def tail(
-    *,
-    from_: Annotated[str | None, Parameter(name="--from")] = None,
-    since: str | None = None,
-    follow: Annotated[bool, Parameter(negative="--no-follow")] = True,
-    canaries: Annotated[bool, Parameter(negative="")] = False,
-    filters: ReceiptFilter = ANY_RECEIPT,
-    connection: ConnectionOptions = DEFAULT_CONNECTION,
-) -> ExitCode:
-    """Follow receipts as they come; every one is shown, or an explicit gap where history is gone.
-
-    Args:
-        from_: Begin after this place: a POSITION, an EPOCH:POSITION as `--json` prints it, or `start`.
-        since: Begin at a time: 10m ago, or 2026-11-21T20:00:00Z.
-        follow: Go on with what comes; `--no-follow` ends at the newest receipt.
-        canaries: Also the canaries of `lifebus hooks test`.
-        filters: Which receipts.
-        connection: Where the broker is, and the form of the answer.
-    """
-    if from_ is not None and since is not None:
-        raise UsageError("--from and --since are two ways to say where to begin; give one")
-    moment = parse_moment(since) if since is not None else None
-    start = parse_start(from_) if from_ is not None else moment
-    if start is None and not follow:
-        start = "start"
-    filters = resolve_filter(filters, connection)
-    keep = predicate(filters, moment)
-    on_bus(
-        connection,
-        lambda bus: _print_all(bus, start, keep, filters, canaries=canaries, follow=follow, json=connection.json),
-        lasting=follow,
-    )
-    return ExitCode.OK
-
-
-def parse_start(text: str) -> "Position | int | str":
-    """Return a cursor, a position or ``start``.
-
-    Raises:
-        UsageError: another form.
-    """
-    from lifebus._internal.view import Position  # noqa: PLC0415
-
-    if text == "start":
-        return text
-    epoch, _, position = text.rpartition(":")
-    if not position.isascii() or not position.isdigit() or len(position) > 15:  # noqa: PLR2004  below 2^53
-        raise UsageError(f"--from: `{text[:64]}` is not POSITION, EPOCH:POSITION or start")
-    return Position(epoch, int(position)) if epoch else int(position)
-
-
-def predicate(filters: ReceiptFilter, since: datetime | None = None) -> Callable[[Receipt], bool] | None:
-    """Return what the filters mean for one receipt, selections aside; None when they let everything through."""
-    adapter, event, status = filters.adapter_id, filters.lifecycle_event, filters.receipt_status
-    # Receipts count whole seconds, so the bound does as well.
-    earliest = int(since.timestamp()) if since is not None else None
-    asked = (adapter, event, status, earliest, filters.payload)
-    if all(one is None for one in asked):
-        return None
-    return lambda receipt: (
-        (adapter is None or receipt.adapter_id == adapter)
-        and (event is None or receipt.event is event)
-        and (status is None or receipt.status is status)
-        and (earliest is None or receipt.at_epoch_s >= earliest)
-        and (filters.payload is None or any(one.payload_id == filters.payload for one in receipt.payload_receipts))
-    )
-
-
-async def _print_all(
-    bus: "Bus",
-    start: "Since",
-    keep: Callable[[Receipt], bool] | None,
-    filters: ReceiptFilter,
-    *,
-    canaries: bool,
-    follow: bool,
-    json: bool,
-) -> None:
-    from lifebus.cli.printing import ReceiptPrinter, print_each  # noqa: PLC0415
-
-    names = SessionNames()
-    await names.learn(bus)
-    printer = ReceiptPrinter(json=json, names=names)
-    receipts = bus.receipts(
-        session=filters.session_pair,
-        since=start,
-        where=keep,
-        waiting=filters.waiting,
-        failed=filters.failed,
-        canaries=canaries,
-        until_head=not follow,
-        gaps="yield",
-    )
-    if follow and printer.form == "columns":
-        say("following; Ctrl-C ends", color="dim")
-    await print_each(names.known(bus, receipts), lambda item: printer.show(item, receipts.cursor))
 
 
 async def _named(bus: "Bus", names: SessionNames, work: Awaitable[T]) -> T:

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
 
-from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_adapter, parse_moment, parse_session
+from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_moment
+from lifebus.cli.choices import Adapters, OneSession, parse_adapters
 from lifebus.cli.connection import on_bus
 from lifebus.cli.exit_codes import ExitCode
-from lifebus.cli.session_names import choose_session, name_of
+from lifebus.cli.selection import Moment
+from lifebus.cli.session_names import choose_session, name_of, resolve_session
 from lifebus.cli.terminal import clean, paint, put, put_json, put_table, say, time_text
 from lifebus.cli.waiting import since_text, waiting_text
 
@@ -29,26 +31,26 @@ _COLORS: Final = {"ended": "dim"}
 class SessionFilter:
     """Which sessions."""
 
-    adapter: str | None = None
-    "Only this adapter's."
+    adapter: Adapters = ()
+    "Only those of these adapters, e.g. claude."
     open_only: bool = False
     "Only those that have not ended."
     waiting: Annotated[bool, Parameter(negative="")] = False
     "Only those that wait for a person."
     failed: Annotated[bool, Parameter(negative="")] = False
     "Only those in which something failed: a turn, a sub-agent, the session itself, or a receipt."
-    since: str | None = None
-    "Only those of which there is a receipt since a time: 10m ago, or 2026-11-21T20:00:00Z."
-    until: str | None = None
+    since: Moment = None
+    "Only those of which there is a receipt since a time: 10m ago, yesterday, 12:00, 2026-11-21T20:00:00Z."
+    until: Moment = None
     "Only those that began before a time."
 
-    def predicate(self) -> "Callable[[SessionHead], bool]":
+    def predicate(self, connection: ConnectionOptions) -> "Callable[[SessionHead], bool]":
         """Return whether a session is asked for."""
-        wanted = parse_adapter(self.adapter) if self.adapter is not None else None
+        wanted = parse_adapters(self.adapter, connection)
         earliest = int(parse_moment(self.since).timestamp()) if self.since is not None else None
         latest = int(parse_moment(self.until, flag="--until").timestamp()) if self.until is not None else None
         return lambda head: (
-            (wanted is None or head.adapter_id == wanted)
+            (not wanted or head.adapter_id in wanted)
             and not (self.open_only and head.ended)
             and (not self.waiting or bool(head.waiting))
             and (not self.failed or bool(head.failures))
@@ -61,7 +63,7 @@ _ANY_SESSION: Final = SessionFilter()
 
 
 def sessions(
-    session: str | None = None,
+    session: OneSession = None,
     /,
     *,
     filters: SessionFilter = _ANY_SESSION,
@@ -74,8 +76,8 @@ def sessions(
         filters: Which sessions.
         connection: Where the broker is, and the form of the answer.
     """
-    pair = parse_session(session) if session is not None and "/" in session else None
-    is_wanted = filters.predicate()
+    pair = resolve_session(session, connection) if session is not None and "/" in session else None
+    is_wanted = filters.predicate(connection)
     heads = on_bus(connection, lambda bus: bus.sessions(pair))
     if session is not None and pair is None:
         pair = choose_session(session, heads)

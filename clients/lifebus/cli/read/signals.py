@@ -1,5 +1,7 @@
 """`lifebus app-server signals`: what app-servers say, as it comes or as far as it is kept."""
 
+import fnmatch
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -9,10 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
 
-from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_adapter, parse_moment
+from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_moment
+from lifebus.cli.choices import AdapterName, Words, parse_adapters, split_values
 from lifebus.cli.connection import on_bus
 from lifebus.cli.exit_codes import ExitCode, UsageError
-from lifebus.cli.read.receipts import parse_start
+from lifebus.cli.read.tail import parse_start
+from lifebus.cli.selection import Moment
 from lifebus.cli.terminal import clean, paint, put, put_bytes, say, size_text
 from lifebus.signals import SignalReceived
 from lifebus_contract.jobs import ADAPTER
@@ -32,12 +36,39 @@ _NO_TIME: Final = "-"
 class SignalFilter:
     """Which signals."""
 
-    adapter: str = "codex"
+    adapter: AdapterName = "codex"
     "Whose app-servers; the default is codex. The events of jobs and transcripts are those of lifebus."
     thread: str | None = None
     'Only this thread; "" is what concerns the whole process.'
-    event: str | None = None
+    event: Words = ()
     "Only these events: app_server.turn.completed, turn.*, request.*"
+    since: Moment = None
+    "Only since a time: 10m ago, yesterday, 12:00, 2026-11-21T20:00:00Z; or `start`."
+    until: Moment = None
+    "Only until a time."
+
+    def patterns(self, adapter: str) -> list[str]:
+        """Return the patterns of whole names: the part that all of an app-server share may be left out."""
+        short = split_values(self.event)
+        return [one if adapter == ADAPTER or one.startswith((_ROOT, "*")) else _ROOT + one for one in short]
+
+    def predicate(self, adapter: str) -> "Callable[[SignalReceived], bool]":
+        """Return whether a signal is meant, by its event and the time at which an observer got it.
+
+        Raises:
+            UsageError: it is about a time, and these signals have none.
+        """
+        given = {"--since": None if self.since == "start" else self.since, "--until": self.until}
+        bounds = {flag: _second(parse_moment(text, flag=flag)) for flag, text in given.items() if text is not None}
+        if bounds and adapter == ADAPTER:
+            raise UsageError(f"{next(iter(bounds))}: the events of {ADAPTER} have no time; use --from or --last")
+        earliest, latest = bounds.get("--since"), bounds.get("--until")
+        events = [re.compile(fnmatch.translate(one)) for one in self.patterns(adapter)]
+        return lambda signal: (
+            (not events or any(one.match(signal.event_type) for one in events))
+            and (earliest is None or str(signal.envelope.get("receivedAt")) >= earliest)
+            and (latest is None or str(signal.envelope.get("receivedAt"))[: len(latest)] <= latest)
+        )
 
 
 ANY_SIGNAL: Final = SignalFilter()
@@ -48,9 +79,8 @@ def signals(
     *,
     which: SignalFilter = ANY_SIGNAL,
     from_: Annotated[str | None, Parameter(name="--from")] = None,
-    since: str | None = None,
     last: Annotated[int | None, Parameter(name=("--last", "-n"))] = None,
-    follow: Annotated[bool, Parameter(negative="--no-follow")] = True,
+    follow: Annotated[bool | None, Parameter(negative="--no-follow")] = None,
     connection: ConnectionOptions = DEFAULT_CONNECTION,
 ) -> ExitCode:
     """Follow the signals of app-servers; each is shown, or an explicit gap where it is no longer kept.
@@ -60,23 +90,21 @@ def signals(
     Args:
         which: Which signals.
         from_: Begin after this place: `start`, or with --thread a SEQUENCE or an EPOCH:SEQUENCE as `--json` prints it.
-        since: Begin at a time: 10m ago, or 2026-11-21T20:00:00Z; or `start`.
         last: Begin with the last so many of each thread.
-        follow: Go on with what comes; `--no-follow` ends at the newest signals.
+        follow: Go on with what comes; `--no-follow` ends at the newest signals, and so does --until.
         connection: Where the broker is, and the form of the answer.
     """
-    if sum(one is not None for one in (from_, since, last)) > 1:
+    if sum(one is not None for one in (from_, which.since, last)) > 1:
         raise UsageError("--from, --since and --last are ways to say where to begin; give one")
     if last is not None and last < 0:
         raise UsageError("--last: a number of signals, not below 0")
-    start = parse_start(from_) if from_ is not None else "start" if since is not None or not follow else None
+    follows = which.until is None if follow is None else follow
+    start = parse_start(from_) if from_ is not None else "start" if which.since is not None or not follows else None
     # Each thread counts by itself: a number alone names no place in all of them.
     if which.thread is None and start not in {None, "start"}:
         raise UsageError("--from: a place in one thread needs --thread")
-    adapter = parse_adapter(which.adapter)
-    keep = None if since is None or since == "start" else _later_than(parse_moment(since))
-    if keep is not None and adapter == ADAPTER:
-        raise UsageError(f"--since: the events of {ADAPTER} have no time; use --from or --last")
+    (adapter,) = parse_adapters([which.adapter], connection)
+    keep, patterns = which.predicate(adapter), which.patterns(adapter)
 
     async def show(bus: "Bus") -> None:
         following = bus.signals(
@@ -84,35 +112,29 @@ def signals(
             which.thread,
             since=None if last is not None else start,
             last=last,
-            event=_pattern(adapter, which.event),
+            # One pattern is looked at before anything is decoded.
+            event=patterns[0] if len(patterns) == 1 else None,
             where=keep,
-            until_head=not follow,
+            until_head=not follows,
             gaps="yield",
         )
-        await _print_all(following, follow=follow, json=connection.json)
+        await _print_all(following, follow=follows, json=connection.json)
 
-    on_bus(connection, show, lasting=follow)
+    on_bus(connection, show, lasting=follows)
     return ExitCode.OK
 
 
-def _pattern(adapter: str, event: str | None) -> str | None:
-    """Return the pattern of whole names: the part that all of an app-server share may be left out."""
-    return event if event is None or adapter == ADAPTER or event.startswith((_ROOT, "*")) else _ROOT + event
-
-
-def _later_than(moment: datetime) -> "Callable[[SignalReceived], bool]":
-    """Return what keeps the signals that an observer got at a moment or later; times of one form order as text."""
-    # Observers write UTC in one form, so comparing text compares times, without parsing each.
-    earliest = moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
-    return lambda signal: str(signal.envelope.get("receivedAt")) >= earliest
+def _second(moment: datetime) -> str:
+    """Return a moment as observers write it: in UTC and in one form, so that comparing text compares times."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 async def _print_all(following: "Signals[SignalReceived | Gap]", *, follow: bool, json: bool) -> None:
     from lifebus.cli.printing import print_each  # noqa: PLC0415
 
     show = _show_json if json else _show_columns if sys.stdout.isatty() else _show_line
-    if follow and show is _show_columns:
-        say("following; Ctrl-C ends", color="dim")
+    if follow and sys.stderr.isatty():
+        say("waiting for what comes; Ctrl-C ends", color="dim")
     await print_each(following, show)
 
 

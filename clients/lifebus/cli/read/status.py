@@ -6,7 +6,8 @@ import msgspec
 from cyclopts import Parameter
 
 from lifebus.cli.admin.harness_checks import check_hooks, duration_text, harness_text
-from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_adapter
+from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions
+from lifebus.cli.choices import OneAdapter, OneSession, parse_adapters
 from lifebus.cli.connection import on_bus
 from lifebus.cli.exit_codes import ExitCode, UsageError
 from lifebus.cli.session_names import name_of, resolve_session
@@ -154,8 +155,8 @@ def _moment(epoch_s: int) -> str:
 
 def tick(
     *,
-    adapter: Annotated[str | None, Parameter(env_var=["LIFEBUS_HOST_ADAPTER", "LIFELOOP_HOST_ADAPTER"])] = None,
-    session: str | None = None,
+    adapter: Annotated[OneAdapter, Parameter(env_var=["LIFEBUS_HOST_ADAPTER", "LIFELOOP_HOST_ADAPTER"])] = None,
+    session: OneSession = None,
     connection: ConnectionOptions = DEFAULT_CONNECTION,
 ) -> ExitCode:
     """Examine telemetry, processes and silence now, and print the receipts of what was found.
@@ -167,7 +168,8 @@ def tick(
         session: Only this session: its short name, e.g. api#3, or with --adapter the harness's own session id.
         connection: Where the broker is, and the form of the answer.
     """
-    adapter = parse_adapter(adapter) if adapter else None  # a variable may be set and empty
+    # A variable may be set and empty.
+    (adapter,) = parse_adapters([adapter], connection) if adapter else (None,)
     if session is not None and adapter is None:
         adapter, session = resolve_session(session, connection)
     elif session is not None and "#" in session:

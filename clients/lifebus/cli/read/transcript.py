@@ -7,20 +7,21 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from cyclopts import App, Parameter
 
 from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions
+from lifebus.cli.choices import SessionName, known_adapters
 from lifebus.cli.connection import on_bus
 from lifebus.cli.exit_codes import ExitCode
-from lifebus.cli.session_names import resolve_session
+from lifebus.cli.session_names import choose_session
 from lifebus.cli.terminal import clean, paint, put, put_json, put_table, say, size_text, time_text
 
 if TYPE_CHECKING:
     from lifebus.client import Bus
     from lifebus_contract.transcripts import TranscriptEntry, TranscriptInfo
+    from lifebus_contract.views import SessionHead
 
 app = App(name="transcript")
 
 Format = Literal["text", "json", "markdown"]
 
-_Session = Annotated[str, Parameter(help="The session: its short name, e.g. api#3, or its id.")]
 _COLORS: Final = {"user": "cyan", "assistant": "green", "system": "yellow"}
 
 
@@ -48,7 +49,7 @@ def list_transcripts(
 
 @app.command
 def show(
-    session_id: _Session,
+    session_id: SessionName,
     /,
     *,
     last: Annotated[int | None, Parameter(name=("--last", "-n"))] = None,
@@ -57,7 +58,7 @@ def show(
     """Show the transcript of a session.
 
     Args:
-        session_id: The session: its short name, e.g. api#3, or its id.
+        session_id: The session: its short name, e.g. api#3, its id or ADAPTER/SESSION.
         last: Show this many entries only, the newest ones.
         connection: Where the broker is, and the form of the answer.
     """
@@ -78,7 +79,7 @@ def show(
 
 @app.command
 def export(
-    session_id: _Session,
+    session_id: SessionName,
     /,
     *,
     format: Format = "markdown",  # noqa: A002  the flag's name
@@ -87,7 +88,7 @@ def export(
     """Write the whole transcript of a session to stdout, as it is: nothing is shortened or made harmless.
 
     Args:
-        session_id: The session: its short name, e.g. api#3, or its id.
+        session_id: The session: its short name, e.g. api#3, its id or ADAPTER/SESSION.
         format: `markdown`, `text`, or `json`: how it stands and its entries, as one document.
         connection: Where the broker is; `--json` is the same as `--format json`.
     """
@@ -107,9 +108,31 @@ def export(
     return ExitCode.OK
 
 
-def _resolved(session: str, connection: ConnectionOptions) -> str:
-    """Return the id of a session; of one without receipts only the id itself is known."""
-    return resolve_session(session, connection)[1] if "#" in session else session
+def _resolved(text: str, connection: ConnectionOptions) -> str:
+    """Return the id of a session: of one whose transcript is kept the id itself, else whose session is called so.
+
+    Raises:
+        UsageError: none is called so, or several are.
+        LifebusError: no broker answers.
+    """
+
+    async def both(bus: "Bus") -> "tuple[list[TranscriptInfo], list[SessionHead]]":
+        return await bus.transcripts.list(deleted=True, system_owned=True), await bus.sessions()
+
+    kept, heads = on_bus(connection, both)
+    if any(one.session_id == text for one in kept):
+        return text
+    return next(
+        (one.harness_session_id for one in heads if text == f"{one.adapter_id}/{one.harness_session_id}"), None
+    ) or _called(text, heads)
+
+
+def _called(text: str, heads: "Sequence[SessionHead]") -> str:
+    # A transcript may be of a session that no event tells of: then the id alone is known.
+    adapter, _, session = text.partition("/")
+    if session and adapter in known_adapters():
+        return session
+    return choose_session(text, heads)[1]
 
 
 def _row(info: "TranscriptInfo") -> tuple[str, ...]:
