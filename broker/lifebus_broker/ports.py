@@ -186,12 +186,10 @@ class RecordStream(Struct, frozen=True):
 
 
 class Journal(Protocol):
-    """An append-only side log beside the receipts: what the broker must remember that is no receipt.
-
-    See docs/ledger.md D6.
+    """An append-only side log beside the receipts, for what the broker must remember that is no receipt.
 
     As durable as its ledger, committed by the same writer.  Streams come into being with their first record.  Every
-    implementation passes the one contract suite in tests/support/contract_suites/.
+    implementation passes the one contract suite in tests/support/contract_suites/ (docs/ledger.md D6).
     """
 
     # a callback and no coroutine: thousands of appends a second would each cost a task
@@ -225,8 +223,10 @@ class Journal(Protocol):
         """Return the newest number of each stream, 0 of one that never had a record."""
         ...
 
-    async def drop_all(self, throughs: Mapping[str, int]) -> None:
+    async def drop_all(self, throughs: Mapping[str, int], known: tuple[str, int] | None = None) -> None:
         """Drop the records of many streams, each up to a number, in as few commits as their number allows.
+
+        With `known`, a prefix and a count, streams without records and with such a name are removed, but the newest.
 
         Raises:
             LifebusError: the ledger is closed, or its disk takes no writes now; some may be dropped.

@@ -11,10 +11,16 @@ from lifebus_broker.ports import Journal
 from lifebus_contract import LifebusError
 from lifebus_contract.fields import MAX_INTEGER
 from lifebus_supervisor.queue.ports import JobRunner
-from lifebus_supervisor.queue.records import JobDefinition, stream_of
+from lifebus_supervisor.queue.records import STREAMS, JobDefinition, stream_of
 
 MOST_AT_ONCE: Final = 256
 """Most jobs of one round: what comes meanwhile is dropped in the next one."""
+
+KNOWN: Final = 8_192
+"""Forgotten jobs whose ids are known: those of the newest ones, so that whoever repeats a call repeats no job."""
+
+REMOVE_EVERY: Final = 1_024
+"""After so many forgotten jobs the ids of the oldest ones are removed."""
 
 GATHER_S: Final = 0.5
 """Seconds before each round."""
@@ -33,6 +39,7 @@ class JobDropper:
         self._forgotten: list[JobDefinition] = []
         self._throughs: dict[str, int] = {}
         self._is_running = False
+        self._unremoved = REMOVE_EVERY  # how many the broker before has left is unknown
 
     def forget(self, job: JobDefinition) -> None:
         """Have everything dropped that is kept of a job that is over."""
@@ -67,7 +74,11 @@ class JobDropper:
                 # First the files: a job whose records are there is forgotten again at the next start.
                 await runner.forget([job.job_id for job in forgotten if job.type == name])
         throughs |= {stream_of(job.job_id): MAX_INTEGER for job in forgotten}
+        self._unremoved += len(forgotten)
+        is_due = self._unremoved >= REMOVE_EVERY
         try:
-            await self._journal.drop_all(throughs)
+            await self._journal.drop_all(throughs, (STREAMS, KNOWN) if is_due else None)
         except LifebusError as fault:
             _log.warning("job_records_not_dropped", jobs=len(throughs), code=fault.code)
+            return
+        self._unremoved = 0 if is_due else self._unremoved

@@ -1,21 +1,31 @@
 """Many jobs: what is forgotten is dropped together, what is kept is read together."""
 
+import sqlite3
 from collections import Counter
-from contextlib import aclosing
+from contextlib import aclosing, closing
 from pathlib import Path
 from typing import Any
 
 import anyio
+import pytest
 
 from lifebus_broker.ledger.factory import open_unkept
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.ports import Journal, NewRecord
+from lifebus_contract import StateConflict
+from lifebus_contract.flows import RetryPause
+from lifebus_contract.jobs import JobState
+from lifebus_supervisor.queue import dropping
 from lifebus_supervisor.queue.ports import AttemptTools
-from lifebus_supervisor.queue.records import JobStanding
+from lifebus_supervisor.queue.records import JobDefinition, JobStanding, WholeJob, encode_record
 from lifebus_supervisor.queue.rules.attempts import AttemptEnd
 from support.integration.following import until
 from support.patience import PATIENCE_S
 from support.queue_box import queue_box
+
+FORGOTTEN = 10_000
+KEPT_IDS = 100
+MOST_ROWS = 10 + KEPT_IDS + dropping.REMOVE_EVERY
 
 
 async def test_what_is_forgotten_is_dropped_in_few_writes_and_what_is_kept_is_read_in_few(tmp_path: Path) -> None:
@@ -40,6 +50,54 @@ async def test_what_is_forgotten_is_dropped_in_few_writes_and_what_is_kept_is_re
             assert set(box.table.indexes.jobs) == kept
             assert {box.state(name) for name in kept} == {"completed"}
         assert counting.calls.total() <= 3
+
+
+async def test_ten_thousand_forgotten_jobs_leave_no_more_in_the_file_than_some_ids(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dropping, "GATHER_S", 0)
+    monkeypatch.setattr(dropping, "KNOWN", KEPT_IDS)
+    file, names = tmp_path / "ledger.db", [f"j{number:05d}" for number in range(FORGOTTEN)]
+    async with aclosing(await SqliteLedger.open(file)) as ledger:
+        for first in range(0, FORGOTTEN, 2_000):
+            bodies = [NewRecord(f"job/{name}", whole(name)) for name in names[first : first + 2_000]]
+            written = anyio.Event()
+            assert ledger.journal.append(bodies, lambda _, written=written: written.set()) is None
+            await written.wait()
+        async with queue_box(ledger.journal, keep=10) as box:
+            with anyio.move_on_after(PATIENCE_S):
+                while len(await ledger.journal.streams("job/")) > MOST_ROWS:
+                    pass
+            assert len(await ledger.journal.streams("job/")) <= MOST_ROWS
+            assert len(box.table.indexes.jobs) == 10
+            # The newest ones are known, so that no call repeats them; older ones are as if they had never been.
+            with pytest.raises(StateConflict):
+                await box.add(names[-11])
+            await box.add(names[FORGOTTEN // 2])
+            assert await ledger.verify() == []
+    assert rows_of(file) <= MOST_ROWS + 2  # beside the events of one project, and what stands for the removed ones
+    async with aclosing(await SqliteLedger.open(file)) as ledger:
+        assert await ledger.verify() == []
+        async with queue_box(ledger.journal, keep=10) as box:
+            assert len(box.table.indexes.jobs) == 11
+
+
+def whole(name: str) -> bytes:
+    """A job that is over, as one record."""
+    definition = JobDefinition(
+        job_id=name, type="t", version=1, project_id="p", digest="d", max_attempts=1, time_limit_ms=1_000,
+        cancel_grace_ms=1, pause=RetryPause(),
+    )  # fmt: skip
+    standing = JobStanding(
+        definition=definition, payload={}, state=JobState.COMPLETED, created_at_ms=int(name[1:]),
+        completed_at_ms=int(name[1:]),
+    )  # fmt: skip
+    return encode_record(WholeJob(standing=standing))
+
+
+def rows_of(file: Path) -> int:
+    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as plain:
+        return int(plain.execute("SELECT count(*) FROM note_streams").fetchone()[0])
 
 
 async def test_a_record_that_cannot_be_read_costs_its_own_job_alone() -> None:

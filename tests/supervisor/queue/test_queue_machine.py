@@ -68,8 +68,8 @@ class RefusingJournal:
     async def drop(self, stream: str, through: int) -> int:
         return await self._journal.drop(stream, through)
 
-    async def drop_all(self, throughs: Mapping[str, int]) -> None:
-        await self._journal.drop_all(throughs)
+    async def drop_all(self, throughs: Mapping[str, int], known: tuple[str, int] | None = None) -> None:
+        await self._journal.drop_all(throughs, known)
 
 
 class Machine:

@@ -118,6 +118,22 @@ class JournalContract:
             assert [one.number for one in await noted(ledger.journal, ("b/0001", b""), ("nobody", b""))] == [3, 1]
             assert await ledger.verify() == []
 
+    async def test_streams_without_records_are_removed_but_for_the_newest(self, opened: Open) -> None:
+        async with opened() as ledger:
+            names = [f"b/{number:04d}" for number in range(1_500)]
+            await noted(ledger.journal, *[(name, b"12") for name in names], ("b0", b"1"), ("a", b"1"), ("b/9", b"1"))
+            await ledger.journal.drop_all(dict.fromkeys([*names[1:], "b0", "a"], 1), ("b/", 2))
+            before = await ledger.journal.streams("b/")
+            assert [one.stream for one in before] == ["b/0000", "b/1498", "b/1499", "b/9"]
+            assert await ledger.journal.heads(["b/0001", "b/1498", "b0", "a", "b/9"]) == [0, 1, 1, 1, 1]
+            assert await ledger.verify() == []
+            again, other = await noted(ledger.journal, ("b/0001", b"new"), ("b/1498", b"on"))
+            assert (again.number, other.number) == (1, 2)
+            assert await every_record(ledger.journal, "b/0001") == [again]
+            await ledger.journal.drop_all({"b/0001": 1}, ("b/", 0))
+            assert [one.stream for one in await ledger.journal.streams("b")] == ["b/0000", "b/1498", "b/9", "b0"]
+            assert await ledger.verify() == []
+
     async def test_the_heads_of_streams_are_known_also_where_nothing_is_kept(self, opened: Open) -> None:
         async with opened() as ledger:
             names = [f"a/{number}" for number in range(700)]

@@ -90,9 +90,11 @@ def die_at_writes(is_counted: Callable[[Sequence[NewRecord]], bool], *, drops: C
             _die(None)
         return floor
 
-    async def dropping_all(self: SqliteJournal, throughs: Mapping[str, int]) -> None:
+    async def dropping_all(
+        self: SqliteJournal, throughs: Mapping[str, int], known: tuple[str, int] | None = None
+    ) -> None:
         is_due = due(drops())
-        await drop_all(self, throughs)
+        await drop_all(self, throughs, known)
         if is_due:
             _die(None)
 

@@ -80,15 +80,17 @@ class SqliteJournal:
         """Drop records piece by piece, each in a transaction of its own (ports.Journal.drop)."""
         while True:
             # each piece waits its turn in the writer's queue: appends go on between two of them
-            floor, more = await self._write(lambda store: store.drop_records(stream, through))
+            floor, more = await self._write(partial(_drop, stream, through))
             if not more:
                 return int(floor)
 
-    async def drop_all(self, throughs: Mapping[str, int]) -> None:
+    async def drop_all(self, throughs: Mapping[str, int], known: tuple[str, int] | None = None) -> None:
         """Drop records of many streams, a bounded number in each transaction (ports.Journal.drop_all)."""
         left = dict(throughs)
         while left:
             left = await self._write(partial(_drop_many, left))
+        while known is not None and await self._write(partial(_remove_streams, *known)):
+            pass
 
     def _settle(
         self, count: int, size: int, done: Callable[[list[Record] | Refusal], None], result: list[Record] | Refusal
@@ -96,6 +98,15 @@ class SqliteJournal:
         self.queued -= count
         self._queued_bytes -= size
         done(result)
+
+
+def _drop(stream: str, through: int, store: Store) -> tuple[int, bool]:
+    left = store.drop_many({stream: through})
+    return store.records.tip_of(stream).floor, bool(left)
+
+
+def _remove_streams(prefix: str, known: int, store: Store) -> bool:
+    return store.remove_streams(prefix, known)
 
 
 def _drop_many(throughs: Mapping[str, int], store: Store) -> dict[str, int]:

@@ -46,7 +46,10 @@ class RecordChain:
 
     def _piece(self, execute: Execute) -> tuple[list[LinkedRecord], bool]:
         """Return some records as of one moment, and whether more may follow."""
-        name, floor, floor_link, head, link = execute(_TIP, (self._stream,)).fetchone()
+        found = execute(_TIP, (self._stream,)).fetchone()
+        if found is None:  # it was removed meanwhile, which only one without records is
+            return [], False
+        name, floor, floor_link, head, link = found
         # Where the stream begins, or behind what was dropped meanwhile.
         if self.through < floor:
             self.through, self._link = floor, floor_link

@@ -11,6 +11,7 @@ from lifebus_broker.ledger.sqlite.checksums import checksum
 from lifebus_broker.ledger.sqlite.schema import Execute, snapshot
 from lifebus_broker.ledger.sqlite.statements import insert_all, select_all
 from lifebus_broker.ports import Record, RecordPage, RecordStream
+from lifebus_broker.state.stream_digests import link_after
 
 DROP_STEP: Final = 1024
 """Most records that one transaction drops, so that appends need not wait long."""
@@ -30,6 +31,14 @@ _ALL: Final = (
     " ORDER BY s.stream, n.number"
 )
 _DROP: Final = "DELETE FROM notes WHERE id = ? AND number > ? AND number <= ?"
+_EMPTY: Final = (
+    "SELECT id, stream, head, link FROM note_streams WHERE stream >= ?1 AND stream < ?1 || char(1114111)"
+    " AND head = floor ORDER BY id DESC LIMIT ?2 OFFSET ?3"
+)
+_REMOVE: Final = "DELETE FROM note_streams WHERE id = ?"
+
+REMOVED: Final = "removed"
+"""The stream that stands for all that were removed: its numbers are the sums of theirs, its link is over theirs."""
 
 
 class RecordTable:
@@ -90,6 +99,28 @@ class RecordTable:
             tips[stream] = self.drop(stream, through)
             left -= max(1, tips[stream].floor - before.floor)
         return tips
+
+    def remove_empty(self, prefix: str, known: int) -> list[str]:
+        """Remove up to `DROP_STEP` streams without records, but for the newest `known`; return their names.
+
+        `forget` them after the commit.
+        """
+        found = self._execute(_EMPTY, (prefix, DROP_STEP, known)).fetchall()
+        if not found:
+            return []
+        tip = self.tip_of(REMOVED)
+        for number, name, head, link in found:
+            # What the file has had altogether stays known: the watermark counts it, and nothing goes unnoticed.
+            over = link_after(tip.link + link, name.encode())
+            tip = StreamTip(tip.id, tip.head + head, tip.floor + head, 0, over, over)
+            self._execute(_REMOVE, (number,))
+        self._set_tips({REMOVED: tip})
+        return [name for _, name, _, _ in found]
+
+    def forget(self, streams: Sequence[str]) -> None:
+        """The transaction is committed: these streams are no more."""
+        for stream in (*streams, REMOVED):
+            self._tips.pop(stream, None)
 
     def accept(self, tips: dict[str, StreamTip]) -> None:
         """The transaction is committed: these are the tips now."""

@@ -267,10 +267,13 @@ class Store:
             self.tombstones.forget(before_epoch_s)
         self.tombstones.refresh()
 
-    def drop_records(self, stream: str, through: int) -> tuple[int, bool]:
-        """Drop a piece of the oldest notes of a stream up to a number; return the floor and whether more are left."""
-        left = self.drop_many({stream: through})
-        return self.records.tip_of(stream).floor, bool(left)
+    def remove_streams(self, prefix: str, known: int) -> bool:
+        """Remove a piece of the streams without notes, but for the newest ones; return whether there was one."""
+        with self._transaction():
+            gone = self.records.remove_empty(prefix, known)
+        self.records.forget(gone)
+        self._frames += 3 + len(gone)
+        return bool(gone)
 
     def drop_many(self, throughs: Mapping[str, int]) -> dict[str, int]:
         """Drop a piece of the oldest notes of streams, each up to a number, at once; return what is left to drop."""
@@ -394,5 +397,4 @@ class Store:
 
 def _tip(found: Sequence[Any]) -> Tip:
     """Return what `TIP` or `TAIL_TIPS` selects as a tip."""
-    stream, position, sequence, link, *state = found
-    return Tip(stream, position, sequence, link, state_from(*state), state[1])
+    return Tip(*found[:4], state_from(*found[4:]), found[5])
