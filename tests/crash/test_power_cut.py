@@ -55,7 +55,7 @@ def work(store: Store, chance: random.Random, acknowledged: dict[str, bytes]) ->
         if chance.random() < 0.3:
             store.prune_step()
         if chance.random() < 0.2:
-            store.drop_records("a", store.records.tip_of("a").floor + 2)
+            store.drop_many({"a": store.records.tip_of("a").floor + 2})
 
 
 def run_until_cut(

@@ -105,7 +105,8 @@ def prune(store: Store) -> Known:
     store.prune_to(FLOOR, b"base")
     while store.prune_step():
         store.checkpoint()
-    store.drop_records("a", FLOOR)
+    store.drop_many({"a": FLOOR})
+    store.remove_streams("", 0)
     store.checkpoint()
     return {}
 

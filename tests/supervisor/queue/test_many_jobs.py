@@ -10,6 +10,7 @@ import anyio
 import pytest
 
 from lifebus_broker.ledger.factory import open_unkept
+from lifebus_broker.ledger.records import append_records
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.ports import Journal, NewRecord
 from lifebus_contract import StateConflict
@@ -61,9 +62,7 @@ async def test_ten_thousand_forgotten_jobs_leave_no_more_in_the_file_than_some_i
     async with aclosing(await SqliteLedger.open(file)) as ledger:
         for first in range(0, FORGOTTEN, 2_000):
             bodies = [NewRecord(f"job/{name}", whole(name)) for name in names[first : first + 2_000]]
-            written = anyio.Event()
-            assert ledger.journal.append(bodies, lambda _, written=written: written.set()) is None
-            await written.wait()
+            await append_records(ledger.journal, bodies)
         async with queue_box(ledger.journal, keep=10) as box:
             with anyio.move_on_after(PATIENCE_S):
                 while len(await ledger.journal.streams("job/")) > MOST_ROWS:

@@ -117,10 +117,11 @@ class RecordTable:
         self._set_tips({REMOVED: tip})
         return [name for _, name, _, _ in found]
 
-    def forget(self, streams: Sequence[str]) -> None:
-        """The transaction is committed: these streams are no more."""
+    def forget(self, streams: Sequence[str]) -> bool:
+        """The transaction is committed: these streams are no more; return whether there is one."""
         for stream in (*streams, REMOVED):
             self._tips.pop(stream, None)
+        return bool(streams)
 
     def accept(self, tips: dict[str, StreamTip]) -> None:
         """The transaction is committed: these are the tips now."""

@@ -271,9 +271,8 @@ class Store:
         """Remove a piece of the streams without notes, but for the newest ones; return whether there was one."""
         with self._transaction():
             gone = self.records.remove_empty(prefix, known)
-        self.records.forget(gone)
         self._frames += 3 + len(gone)
-        return bool(gone)
+        return self.records.forget(gone)
 
     def drop_many(self, throughs: Mapping[str, int]) -> dict[str, int]:
         """Drop a piece of the oldest notes of streams, each up to a number, at once; return what is left to drop."""
@@ -397,4 +396,5 @@ class Store:
 
 def _tip(found: Sequence[Any]) -> Tip:
     """Return what `TIP` or `TAIL_TIPS` selects as a tip."""
-    return Tip(*found[:4], state_from(*found[4:]), found[5])
+    stream, position, sequence, link, *state = found
+    return Tip(stream, position, sequence, link, state_from(*state), state[1])
