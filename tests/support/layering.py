@@ -53,7 +53,9 @@ RULES: dict[str, Rule] = {
     "lifebus_broker.ledger.jetstream": _rule("lifebus_contract", f"{_BROKER} nats", {"subprocess"}),
     "lifebus_broker.state": _rule("lifebus_contract", "msgspec", NO_IO | {"anyio"}),
     "lifebus_transports": _rule("lifebus_contract lifebus_adapters", "anyio zmq msgpack msgspec structlog"),
-    "lifebus_transports.http": _rule("lifebus_contract", "anyio jwt msgspec starlette structlog uvicorn websockets"),
+    "lifebus_transports.http": _rule(
+        "lifebus_contract", "anyio h11 jwt msgspec starlette structlog uvicorn websockets"
+    ),
     "lifebus_transports.shims": _rule(),
     "lifebus_supervisor": _rule(
         "lifebus_contract lifebus_broker lifebus_adapters lifebus_transports",

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from lifebus_contract import LifebusError
-from lifebus_transports.http import server
+from lifebus_transports.http import connections
 from lifebus_transports.http.access import tokens
 from lifebus_transports.http.access.failures import Failures
 from lifebus_transports.http.access.tickets import TICKET_S, Tickets
@@ -260,7 +260,7 @@ async def guess(client: httpx.AsyncClient, answers: list[httpx.Response]) -> Non
 
 
 async def test_a_connection_that_does_not_say_what_it_wants_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "_HEADER_S", 0.05)
+    monkeypatch.setattr(connections, "HEADER_S", 0.05)
     async with running_gateway() as (_, address), await anyio.connect_tcp("127.0.0.1", address.port) as stream:
         await stream.send(b"GET /api/health HTTP/1.1\r\nHost: local")
         with anyio.fail_after(PATIENCE_S), pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):

@@ -18,8 +18,6 @@ import structlog
 import uvicorn
 from anyio.abc import TaskGroup
 from msgspec import Struct
-from uvicorn.protocols.http.h11_impl import H11Protocol
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from lifebus_contract import LifebusError
 from lifebus_contract.transcripts import TRANSCRIPT_THREAD
@@ -30,6 +28,7 @@ from lifebus_transports.http.access.rbac import Rbac, is_secret
 from lifebus_transports.http.access.tickets import Tickets
 from lifebus_transports.http.access.tokens import read_secret, take_token
 from lifebus_transports.http.application import Gateway, make_application
+from lifebus_transports.http.connections import PlainConnection, SocketConnection
 from lifebus_transports.http.counters import GatewayCounters
 from lifebus_transports.http.following.follower import Following
 from lifebus_transports.http.following.order import SignalOrder, line_of
@@ -39,7 +38,6 @@ from lifebus_transports.http.following.wakes import Wakes
 from lifebus_transports.http.ports import Backend, NumberedSignal
 from lifebus_transports.http.settings import LOOPBACK, GatewaySettings, text_of
 
-_HEADER_S: Final = 5.0
 _HEADER_BYTES: Final = 16_384
 _COMMAND_BYTES: Final = 65_536
 _STOP_S: Final = 2.0
@@ -199,65 +197,14 @@ class _Server(uvicorn.Server):
             self.ended.set()
 
 
-class _Connection(H11Protocol):
-    """A connection that has to say what it wants soon, of which there are only so many."""
-
-    max_connections = 1_024
-
-    def __init__(
-        self, config: Any, server_state: Any, app_state: dict[str, Any], _loop: asyncio.AbstractEventLoop | None = None
-    ) -> None:
-        # Handlers end the connection of a client that does not read by this: a farewell would wait for it, too.
-        super().__init__(config, server_state, {**app_state, "abort": self._abort}, _loop)
-        self._deadline: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Take a connection, if there is room."""
-        super().connection_made(transport)
-        transport.set_write_buffer_limits(high=65_536)
-        if len(self.connections) > self.max_connections:
-            transport.abort()
-            return
-        self._deadline = self.loop.call_later(_HEADER_S, self._check_header)
-
-    def handle_events(self) -> None:
-        """Take what came; each request has a deadline of its own for its header."""
-        before = self.cycle
-        super().handle_events()
-        if self.cycle is not before:
-            self._end_deadline()
-
-    def handle_websocket_upgrade(self, event: Any) -> None:
-        """Go on as a WebSocket."""
-        self._end_deadline()
-        super().handle_websocket_upgrade(event)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """End the deadline with the connection."""
-        self._end_deadline()
-        super().connection_lost(exc)
-
-    def _check_header(self) -> None:
-        """End a connection that did not say in time what it wants."""
-        self._deadline = None
-        self.transport.abort()
-
-    def _end_deadline(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
-
-    def _abort(self) -> None:
-        self.transport.abort()
-
-
 def _config(settings: GatewaySettings, application: Any) -> uvicorn.Config:
     _forward_log()
-    protocol = type("Connection", (_Connection,), {"max_connections": settings.max_connections})
+    bounds = {"max_connections": settings.max_connections, "read_s": 2 * settings.send_timeout_ms / 1000}
+    protocol = type("Connection", (PlainConnection,), bounds)
     config = uvicorn.Config(
         application,
         http=protocol,
-        ws=WebSocketsSansIOProtocol,
+        ws=SocketConnection,
         lifespan="off",
         log_config=None,
         access_log=False,
