@@ -1,38 +1,20 @@
 """Which project: hooks say it, receipts and heads show as much of it as is recorded, names outlive the broker."""
 
 import json
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lifebus_adapters import ADAPTERS
-from lifebus_adapters.adapter import HookCall
 from lifebus_broker.privacy import CwdPrivacy
 from lifebus_supervisor.configuration.settings import PrivacySettings
 from lifebus_supervisor.daemon.composition import Daemon
-from lifebus_supervisor.hook_intake.calls import HookCalls
 from lifebus_transports.messages.reads import Backfill
 from lifebus_transports.messages.signals import ObservedFact
 from support.integration.following import until
+from support.integration.hooking import call_hook
 from support.integration.observing import Observer
 from support.running import connected, running_bus, short_directory, until_answered
-
-NUMBERS = count(1)
-
-
-async def call_hook(daemon: Daemon, adapter: str, **payload: Any) -> None:
-    """Hand a call to the broker as its hook server does: a process of its own may be late, and is spooled then."""
-    call = HookCall(
-        call_id=f"hook-18c2f3a4b5c-1-{next(NUMBERS)}",
-        adapter_id=adapter,
-        hook=payload["hook_event_name"],
-        cwd="/w",
-        env={},
-        stdin=json.dumps(payload).encode(),
-    )
-    await HookCalls(daemon.bus, ADAPTERS, 1.0, supervision=daemon.supervisor).handle(call)
 
 
 async def begin(daemon: Daemon, adapter: str, session: str, cwd: str) -> None:

@@ -23,6 +23,7 @@ from lifebus_transports.http.operations import (
     extensions,
     jobs,
     receipts,
+    sessions,
     signals,
     suggestions,
     transcripts,
@@ -64,7 +65,8 @@ def make_application(gateway: Gateway) -> ASGIApp:
     served = bind(
         (
             BrokerRoutes(gateway.identity.tickets, documents).served(),
-            receipts.served(gateway.kind_of),
+            receipts.served(),
+            sessions.served(gateway.kind_of),
             signals.served(),
             jobs.served(has_queue=gateway.has_queue),
             transcripts.served(),

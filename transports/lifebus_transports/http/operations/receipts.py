@@ -1,6 +1,5 @@
-"""The routes that read receipts and sessions, page by page."""
+"""The route that reads receipts, page by page."""
 
-from functools import partial
 from typing import Annotated, Literal
 
 import msgspec
@@ -8,11 +7,9 @@ from msgspec import Meta, Struct
 
 from lifebus_contract import InvalidRequest, LifecycleEvent, ReceiptStatus
 from lifebus_contract.fields import Count, Identifier
-from lifebus_contract.views import SessionHead
 from lifebus_transports.http.following.frames import ReceiptPayload
 from lifebus_transports.http.operations.operation import OK, Operation, RouteRequest, Served
-from lifebus_transports.http.ports import KindOf
-from lifebus_transports.messages.reads import Backfill, BackfillPage, SessionsQuery
+from lifebus_transports.messages.reads import Backfill, BackfillPage
 
 
 class ReceiptsQuery(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -44,34 +41,6 @@ class ReceiptsPage(Struct, frozen=True, kw_only=True, rename="camel"):
     snapshot_required: bool
 
 
-class SessionsFilter(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """One session of an adapter, or all of them without both.
-
-    Those of the broker's own workers are left out of the list unless they are asked for.
-    """
-
-    adapter: Identifier | None = None
-    session: Identifier | None = None
-    include_system_owned: bool = False
-
-
-class SessionItem(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A session that the ledger knows: the number of its newest receipt, and how it stands."""
-
-    adapter_id: str
-    session_id: str
-    sequence: int
-    last_event: str
-    ended: bool
-
-
-class SessionsAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The sessions of the ledger that were not deleted."""
-
-    status: Literal["ok"] = OK
-    data: tuple[SessionItem, ...]
-
-
 OPERATIONS = (
     Operation(
         name="receipts",
@@ -82,21 +51,12 @@ OPERATIONS = (
         query=ReceiptsQuery,
         answers={200: ReceiptsPage},
     ),
-    Operation(
-        name="sessions",
-        method="GET",
-        path="/api/sessions",
-        summary="Lists the sessions of which there are receipts.",
-        tag="receipts",
-        query=SessionsFilter,
-        answers={200: SessionsAnswer},
-    ),
 )
 
 
-def served(kind_of: KindOf) -> Served:
-    """Return what serves each operation; `kind_of` says which sessions are left out of the list."""
-    return {"receipts": _receipts, "sessions": partial(_sessions, kind_of)}
+def served() -> Served:
+    """Return what serves each operation."""
+    return {"receipts": _receipts}
 
 
 def session_pair(adapter: str | None, session: str | None) -> tuple[str, str] | None:
@@ -139,24 +99,4 @@ async def _receipts(asked: RouteRequest) -> ReceiptsPage:
         floor=page.floor,
         complete=page.complete,
         snapshot_required=page.snapshot_required,
-    )
-
-
-async def _sessions(kind_of: KindOf, asked: RouteRequest) -> SessionsAnswer:
-    query: SessionsFilter = asked.query
-    wanted = SessionsQuery(session=session_pair(query.adapter, query.session))
-    hidden = {"deleted"} if query.include_system_owned or query.session else {"deleted", "system"}
-    heads: list[SessionHead] = await asked.calls.call(asked.peer, "sessions", wanted)
-    return SessionsAnswer(
-        data=tuple(
-            SessionItem(
-                adapter_id=one.adapter_id,
-                session_id=one.harness_session_id,
-                sequence=one.sequence,
-                last_event=one.last_event,
-                ended=one.ended,
-            )
-            for one in heads
-            if kind_of(one.harness_session_id) not in hidden
-        )
     )

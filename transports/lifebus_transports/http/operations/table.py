@@ -9,6 +9,7 @@ from lifebus_transports.http.operations import (
     extensions,
     jobs,
     receipts,
+    sessions,
     signals,
     suggestions,
     transcripts,
@@ -18,6 +19,7 @@ from lifebus_transports.http.operations.operation import Operation, Serve, Serve
 OPERATIONS: Final[tuple[Operation, ...]] = (
     *broker.OPERATIONS,
     *receipts.OPERATIONS,
+    *sessions.OPERATIONS,
     *signals.OPERATIONS,
     *jobs.OPERATIONS,
     *transcripts.OPERATIONS,
