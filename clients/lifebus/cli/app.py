@@ -27,7 +27,8 @@ FIRST: Final = {
     "tail": Row("read.tail:tail", "Follow receipts as they come, or read old ones."),
     "sessions": Row("read.sessions:sessions", "List the sessions: which project, and what happened."),
     "receipts": Row("read.receipts:app", "Read, export and verify what was recorded."),
-    # A tool stands here, with its module in `tools`: "notify": Row("tools.notify:notify", "…").
+    # Tools of the box stand here, with their modules in `tools`.
+    "report": Row("tools.report:report", "Sum up what happened, by harness and project."),
     "clients": Row("bus.clients:app", "List clients and named consumers, and how far they are."),
     "config": Row("admin.config:app", "Show and check the settings."),
     "demo": Row("admin.demo:demo", "Show the bus at work on recorded sessions."),
