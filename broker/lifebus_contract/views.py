@@ -54,6 +54,7 @@ class SessionHead(Struct, frozen=True, kw_only=True):
     used_pct: int | None = None
     used_tokens: int | None = None
     waiting: tuple[Wait, ...] | None = None  # what it waits for a person to do, the oldest first
+    forgotten: bool | None = None  # an operator had it forgotten: lists leave it out
 
 
 class LedgerStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -45,6 +45,7 @@ from lifebus_contract import (
     Emission,
     LifecycleEvent,
     Negotiation,
+    Receipt,
 )
 from lifebus_contract.views import SessionHead
 from lifebus_transports.messages.ledger import VerifyAnswer
@@ -187,9 +188,20 @@ class BlockingBus(BlockingFollowing):
         """
         return self._portal.call(self._bus.saves.resume)
 
-    def sessions(self, session: tuple[str, str] | None = None) -> list[SessionHead]:
-        """Return what the ledger knows of all sessions, or of one `session`: (adapter_id, harness_session_id)."""
-        return self._portal.call(self._bus.sessions, session)
+    def sessions(self, session: tuple[str, str] | None = None, *, forgotten: bool = False) -> list[SessionHead]:
+        """Return what the ledger knows of all sessions, or of one `session`: (adapter_id, harness_session_id).
+
+        With `forgotten` also of those that are forgotten.
+        """
+        return self._portal.call(partial(self._bus.sessions, session, forgotten=forgotten))
+
+    def close_session(self, session: tuple[str, str]) -> tuple[Receipt, ...]:
+        """End an open `session` in an operator's name; see `Bus.close_session`."""
+        return self._portal.call(self._bus.close_session, session)
+
+    def forget_session(self, session: tuple[str, str]) -> tuple[Receipt, ...]:
+        """Drop what is kept of an ended `session` beside its receipts; see `Bus.forget_session`."""
+        return self._portal.call(self._bus.forget_session, session)
 
     def clients(self) -> list[ClientInfo]:
         """Return the callback clients that are registered now."""

@@ -37,11 +37,13 @@ from lifebus_contract import (
 )
 from lifebus_contract.fields import MAX_MESSAGE_BYTES
 from lifebus_contract.views import SessionHead
+from lifebus_transports.adapter_names import adapter_id_of
 from lifebus_transports.directories import default_runtime_dir
 from lifebus_transports.messages.common import Nothing
 from lifebus_transports.messages.emissions import DeliveredPayload, Emit, EmitAnswer, EmitResult, Negotiate
 from lifebus_transports.messages.ledger import Verify, VerifyAnswer
 from lifebus_transports.messages.reads import Backfill, BackfillPage, SessionsQuery
+from lifebus_transports.messages.sessions import CloseSession, ForgetSession, SessionReceipts
 from lifebus_transports.messages.state import StatePage
 from lifebus_transports.messages.status import BrokerStatus
 from lifebus_transports.messages.ticks import Tick, TickAnswer
@@ -226,11 +228,45 @@ class Bus(BusFollowing):
         """
         return await fetch_state(partial(self._connection.ask, "state", answer=StatePage, timeout=self.timeout))
 
-    async def sessions(self, session: tuple[str, str] | None = None) -> list[SessionHead]:
-        """Return what the ledger knows of all sessions, or of one `session`: (adapter_id, harness_session_id)."""
-        return await self._connection.ask(
-            "sessions", SessionsQuery(session=session), list[SessionHead], timeout=self.timeout
-        )
+    async def sessions(self, session: tuple[str, str] | None = None, *, forgotten: bool = False) -> list[SessionHead]:
+        """Return what the ledger knows of all sessions, or of one `session`: (adapter_id, harness_session_id).
+
+        With `forgotten` also of those that are forgotten.
+        """
+        query = SessionsQuery(session=session, forgotten=forgotten)
+        return await self._connection.ask("sessions", query, list[SessionHead], timeout=self.timeout)
+
+    async def close_session(self, session: tuple[str, str]) -> tuple[Receipt, ...]:
+        """End an open session in an operator's name, and return its receipts: the ends of its frames, then its own.
+
+        `session` is (adapter_id, harness_session_id).
+
+        Whoever still works in it opens it again with the next sign of life (docs/sessions.md).
+
+        Raises:
+            StateConflict: it has ended already (``session_ended``).
+            InvalidRequest: there is no such session, or it is the run of a flow.
+        """
+        return await self._act_on_session("session_close", CloseSession, session)
+
+    async def forget_session(self, session: tuple[str, str]) -> tuple[Receipt, ...]:
+        """Drop what is kept of an ended session beside its receipts, and leave it out of lists (docs/sessions.md).
+
+        `session` is (adapter_id, harness_session_id).  Its receipts stay in the ledger until retention drops them.  The
+        receipt that is returned says that it was forgotten; none is where it was already.
+
+        Raises:
+            StateConflict: it has not ended (``session_open``).
+            InvalidRequest: there is no such session, or the ledger is not kept.
+        """
+        return await self._act_on_session("session_forget", ForgetSession, session)
+
+    async def _act_on_session(
+        self, verb: str, kind: type[CloseSession], session: tuple[str, str]
+    ) -> tuple[Receipt, ...]:
+        body = kind(client_id=self.client_id, adapter_id=adapter_id_of(session[0]), session=session[1])
+        answer = await self._connection.ask(verb, body, SessionReceipts, timeout=self.timeout)
+        return tuple(decode_recorded(raw) for raw in answer.receipts)
 
     async def clients(self) -> list[ClientInfo]:
         """Return the callback clients that are registered now."""

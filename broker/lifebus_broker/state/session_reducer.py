@@ -24,6 +24,7 @@ from lifebus_broker.state.telemetry_keys import (
     CAUSE,
     COMPACTIONS_BEFORE,
     CWD,
+    FORGOTTEN,
     FRAME,
     FRAME_END,
     GIT_BRANCH,
@@ -36,6 +37,7 @@ from lifebus_broker.state.telemetry_keys import (
     SESSION_END,
     SIGNAL,
     SOURCE,
+    SUPERVISOR,
     TITLE,
     USED,
     is_applied_before,
@@ -111,7 +113,7 @@ def _apply_event(state: SessionState, position: int, receipt: ReceiptLike) -> No
             state.frames = _frames_after(state.frames, course.open_frames, position, receipt)
         state.course = course
         if before.ended and not course.ended:
-            state.started, state.left = True, ()
+            state.started, state.left, state.forgotten = True, (), False
     _record_reporter(state, receipt)
     handler = _HANDLERS.get(event)
     if handler is not None:
@@ -325,6 +327,12 @@ def _apply_degradation(state: SessionState, receipt: ReceiptLike) -> None:
     state.ever_lost = tuple(sorted({*state.ever_lost, *after}))
 
 
+def _apply_tick(state: SessionState, receipt: ReceiptLike) -> None:
+    """An operator may have an ended session forgotten; nobody else's word counts."""
+    if receipt.client_id == SUPERVISOR and receipt.telemetry_summary.get(FORGOTTEN) is True and state.course.ended:
+        state.forgotten = True
+
+
 _HANDLERS: Final[dict[LifecycleEvent, Callable[[SessionState, ReceiptLike], None]]] = {
     LifecycleEvent.SESSION_STARTING: _apply_start,
     LifecycleEvent.SESSION_STARTED: _apply_start,
@@ -337,4 +345,5 @@ _HANDLERS: Final[dict[LifecycleEvent, Callable[[SessionState, ReceiptLike], None
     LifecycleEvent.CONTEXT_PRESSURE_OBSERVED: _apply_pressure,
     LifecycleEvent.CONTEXT_COMPACTED: _apply_compaction,
     LifecycleEvent.CAPABILITY_DEGRADED: _apply_degradation,
+    _TICK: _apply_tick,
 }

@@ -61,6 +61,7 @@ class SessionState(Struct, kw_only=True, omit_defaults=True, forbid_unknown_fiel
     folder: str = (
         ""  # what the directory of its first receipt is called (`session_reducer.folder_label`); empty without one
     )
+    forgotten: bool = False  # an operator had it forgotten, and it has not gone on since
     frames: tuple[OpenFrame, ...] = ()  # open frames, the oldest first
     git_branch: str | None = None
     handouts: tuple[Handout, ...] = ()  # payloads that were accepted and not placed
@@ -148,4 +149,5 @@ def describe(head: SessionHead, state: SessionState, name: str) -> SessionHead:
         used_pct=state.used_pct,
         used_tokens=state.used_tokens,
         waiting=state.waits,
+        forgotten=state.forgotten,
     )

@@ -58,6 +58,13 @@ FACTS: Final = (
     ),
     text("evidence", "what shows the end, in words", ENDED),
     text("source", "where that was seen: a hook (`hook:SessionEnd`), `app_server`, `supervisor`", ENDED),
+    text(
+        "closed_by",
+        "the client by which an operator closed it ([sessions.md](../sessions.md#closing-and-forgetting))",
+        ENDED,
+        reporter="the supervisor",
+        shown_by="tests/integration/test_closing_sessions.py",
+    ),
     number("exit_code", "the exit code of the harness or app-server", ENDED, reporter="the wrapper, at both events"),
     number(
         "exit_code",

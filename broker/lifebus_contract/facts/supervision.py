@@ -117,6 +117,20 @@ _OWN: Final = (
     ),
     number("size", "how large its payload was", TICK, "bytes", reporter="the hook server", shown_by=_FAILED_CALLS),
     text("field", "where in the payload it is wrong", TICK, reporter="the hook server", shown_by=_FAILED_CALLS),
+    flag(
+        "forgotten",
+        "an operator had the session forgotten ([sessions.md](../sessions.md#closing-and-forgetting))",
+        TICK,
+        reporter="the supervisor",
+        shown_by="tests/integration/test_closing_sessions.py",
+    ),
+    text(
+        "forgotten_by",
+        "the client by which that was done",
+        TICK,
+        reporter="the supervisor",
+        shown_by="tests/integration/test_closing_sessions.py",
+    ),
     text("checkpoint_name", "the name of a checkpoint", TICK, reporter="clients", shown_by=_CHECKPOINTS),
     text("checkpoint_run", "the run whose checkpoint it is", TICK, reporter="clients", shown_by=_CHECKPOINTS),
 )

@@ -25,7 +25,7 @@ FIRST: Final = {
     "doctor": Row("admin.doctor:doctor", "Check everything; say what is wrong and how to repair it."),
     "hooks": Row("admin.hooks:app", "Install lifebus into a coding harness, or take it out again."),
     "tail": Row("read.tail:tail", "Follow receipts as they come, or read old ones."),
-    "sessions": Row("read.sessions:sessions", "List the sessions: which project, and what happened."),
+    "sessions": Row("read.sessions:app", "List the sessions: which project, and what happened."),
     "receipts": Row("read.receipts:app", "Read, export and verify what was recorded."),
     # Tools of the box stand here, with their modules in `tools`.
     "report": Row("tools.report:report", "Sum up what happened, by harness and project."),

@@ -74,6 +74,8 @@ def fact_of(receipt: Receipt) -> str:
     end = facts.get("frame_end") or facts.get("session_end")
     if end is not None and end != "completed":
         return str(end)
+    if facts.get("forgotten") is True:
+        return "forgotten"
     return str(facts.get("trigger") or facts.get("canary") or "")
 
 

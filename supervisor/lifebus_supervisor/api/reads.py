@@ -67,10 +67,12 @@ class ReadVerbs:
         if not heads or follower is None or follower.broken is not None or not follower.caught_up.is_set():
             return heads
         try:
-            return await follower.use(partial(_described, heads))
+            described = await follower.use(partial(_described, heads))
         except LifebusError as fault:
             _log.warning("sessions_undescribed", detail=fault.detail[:200])
             return heads
+        is_whole = body.forgotten or body.session is not None
+        return described if is_whole else [one for one in described if not one.forgotten]
 
     async def _verify(self, _: Call, body: Verify) -> VerifyAnswer:
         return VerifyAnswer(checked=self._ledger.head, faults=tuple(await self._ledger.verify(tail=body.tail)))

@@ -60,6 +60,7 @@ from lifebus_supervisor.runtime.composing import compose_runs, watch_contexts
 from lifebus_supervisor.runtime.inbox.inbox import Inbox
 from lifebus_supervisor.runtime.limits.live_context import contexts_of_tries
 from lifebus_supervisor.runtime.run_table import RunTable
+from lifebus_supervisor.supervision.closing import SessionClosing
 from lifebus_supervisor.supervision.composition import compose_supervisor
 from lifebus_supervisor.supervision.driving import drive
 from lifebus_supervisor.supervision.report import harness_statuses, waiting_sessions
@@ -282,7 +283,9 @@ def _compose_api(core: Core, receipts: ReceiptPublisher, count: Callable[[], Map
         backup=lambda: None if core.backups is None else core.backups.report(),
     )
     operations = OperationVerbs(
-        partial(drive, core.supervisor, core.bus), None if retention is None else retention.prune
+        partial(drive, core.supervisor, core.bus),
+        None if retention is None else retention.prune,
+        SessionClosing(core.supervisor, core.bus, partial(_drop_session, core)),
     )
     families = (
         EmissionVerbs(core.bus).handlers(),
@@ -301,6 +304,12 @@ def _compose_api(core: Core, receipts: ReceiptPublisher, count: Callable[[], Map
         TranscriptVerbs(core.transcripts.store, core.transcripts.suggestions, core.synthesis).handlers(),
     )
     return Api(families, core.tasks, reads=core.settings.limits.backfills)
+
+
+async def _drop_session(core: Core, adapter_id: str, session: str) -> None:
+    """Drop what is kept of a session beside its receipts: what was said in it, and the signals of its thread."""
+    await core.transcripts.store.delete(session)
+    await core.signals.forget(adapter_id, session)
 
 
 def _compose_retention(

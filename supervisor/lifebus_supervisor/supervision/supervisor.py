@@ -28,7 +28,7 @@ from lifebus_supervisor.supervision.ingest import TelemetryInbox, count_problems
 from lifebus_supervisor.supervision.monitor import telemetry
 from lifebus_supervisor.supervision.monitor.announcements import note_announcements
 from lifebus_supervisor.supervision.monitor.callers import announce_exit, note_caller
-from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonitor
+from lifebus_supervisor.supervision.monitor.session_monitor import SessionKey, SessionMonitor
 from lifebus_supervisor.supervision.monitor_table import MonitorTable
 from lifebus_supervisor.supervision.recording import CLIENT_ID, Recorder, unrecorded_facts
 from lifebus_supervisor.supervision.repeated_calls import admit_late
@@ -252,6 +252,12 @@ class Supervisor:
             if self._bus.registry.get(head.adapter_id) is not None:
                 monitor = self.monitors.open((head.adapter_id, head.harness_session_id))
                 await self._refresh(monitor, self.environment.now())
+
+    async def record_held_back(self, key: SessionKey) -> None:
+        """Record what an app-server reported of a session and a hook might have reported instead; call it locked."""
+        monitor = self.monitors.get(key)
+        if monitor is not None and monitor.holds_back:
+            await self._deferred.record_held_back(monitor)
 
     async def record_for_adapter(self, adapter_id: str, findings: Sequence[SupervisionFinding]) -> None:
         """Record what is true of an adapter: of itself, and of each of its live sessions."""

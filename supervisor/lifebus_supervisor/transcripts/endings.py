@@ -208,9 +208,13 @@ class SessionEndings:
             self._came.set()
 
 
+_ORDERLY: Final = frozenset({"completed", "closed"})
+"""Ends of a session that are no failure of it."""
+
+
 def _how(stored: StoredReceipt) -> tuple[EntryStatus, str]:
     """Return as what entries end and why, by the receipt of the end."""
     facts = decode_receipt(stored.receipt).telemetry_summary
-    status = EntryStatus.CANCELED if facts.get("session_end") == "completed" else EntryStatus.ERROR
+    status = EntryStatus.CANCELED if facts.get("session_end") in _ORDERLY else EntryStatus.ERROR
     evidence = facts.get("evidence")
     return status, "the session ended" + (f": {evidence}" if isinstance(evidence, str) and evidence else "")

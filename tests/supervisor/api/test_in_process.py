@@ -71,6 +71,7 @@ async def test_every_verb_of_the_table_passes_through_an_adaptor_in_this_process
         await run_flows(bus, tmp_path)
         await keep_transcripts(bus)
         await suggest(bus)
+        await close_and_forget(bus)
     assert bus.called == set(VERBS)
 
 
@@ -210,6 +211,14 @@ async def keep_transcripts(bus: InProcess) -> None:
     assert [info["sessionId"] for info in (await bus.call("transcript_list"))["transcripts"]] == ["s1"]
 
 
+async def close_and_forget(bus: InProcess) -> None:
+    await bus.call("emit", emission("s9"))
+    of = {"client_id": "test", "adapter_id": "codex", "session": "s9"}
+    (closed,) = (await bus.call("session_close", of))["positions"]
+    assert (await bus.call("session_forget", of))["positions"] == [closed + 1]
+    assert "s9" not in [head["harness_session_id"] for head in await bus.call("sessions")]
+
+
 async def suggest(bus: InProcess) -> None:
     with pytest.raises(LifebusError, match="no extension queued"):
         await bus.call("suggest_request", {"session_id": "s1"})
@@ -267,6 +276,8 @@ async def test_a_peer_that_is_no_operator_may_not_change_what_is_kept_for_everyb
             "save": {"save_type": "SESSION"},
             "revise": {"snapshot_id": "0" * 16, "reason": "x"},
             "prune": {"through": 1},
+            "session_close": {"client_id": "c", "adapter_id": "codex", "session": "s"},
+            "session_forget": {"client_id": "c", "adapter_id": "codex", "session": "s"},
             "inbox_answer": {
                 "question_id": "q",
                 "answer": {"action": "retry", "responder": "me", "responded_at_ms": 2},

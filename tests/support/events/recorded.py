@@ -29,7 +29,9 @@ class Recorded:
     values: dict[Reported, dict[str, set[FactValue]]] = field(
         default_factory=lambda: defaultdict(lambda: defaultdict(set))
     )
-    examples: dict[tuple[LifecycleEvent, str], Receipt] = field(default_factory=dict)
+    examples: dict[tuple[LifecycleEvent, str], Receipt] = field(
+        default_factory=dict[tuple[LifecycleEvent, str], Receipt]
+    )
 
     def add(self, reporter: str, receipt: Receipt) -> None:
         """Take one more receipt."""

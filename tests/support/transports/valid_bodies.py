@@ -106,6 +106,8 @@ VALID: dict[str, dict[str, Any]] = {
     "backfill": {"after": 1, "limit": 2, "session": ["codex", "s"], "event": "frame.opening"},
     "marker": {"nonce": "n"},
     "sessions": {"session": ["codex", "s"]},
+    "session_close": {"client_id": "c", "adapter_id": "codex", "session": "s"},
+    "session_forget": {"client_id": "c", "adapter_id": "codex", "session": "s"},
     "tick": {"client_id": "c", "adapter_id": "codex", "session": "s"},
     "verify": {"tail": 3},
     "consume": {"cursor": "n", "client_id": "c", "settings": {"sessions": [["codex", "s"]]}, "after": 1, "epoch": "e"},

@@ -67,9 +67,10 @@ class Marker(Document, frozen=True, kw_only=True):
 
 
 class SessionsQuery(Document, frozen=True, kw_only=True, omit_defaults=True):
-    """`sessions`: the heads of all sessions, or of one."""
+    """`sessions`: the heads of all sessions but those that are forgotten, with `forgotten` of those too; or of one."""
 
     session: tuple[Identifier, Identifier] | None = None
+    forgotten: bool = False
 
 
 class Beacon(Struct, frozen=True, kw_only=True):

@@ -27,6 +27,7 @@ from lifebus_transports.messages.consumers import (
 from lifebus_transports.messages.emissions import Emit, EmitAnswer, Negotiate
 from lifebus_transports.messages.ledger import Prune, PruneAnswer, Verify, VerifyAnswer
 from lifebus_transports.messages.reads import Backfill, BackfillPage, Marker, SessionsQuery
+from lifebus_transports.messages.sessions import CloseSession, ForgetSession, SessionReceipts
 from lifebus_transports.messages.signals import (
     Observe,
     ObserveAnswer,
@@ -129,6 +130,25 @@ _TABLE: Final = (
         body=SessionsQuery,
         answer=list[SessionHead],
         pool=READS,
+    ),
+    Verb(
+        name="session_close",
+        summary="Ends an open session in an operator's name, and its open frames before it.",
+        body=CloseSession,
+        answer=SessionReceipts,
+        access=Access.OPERATOR,
+        pool=TICKS,
+        records=True,
+        repeat=Repeat.NEVER,
+    ),
+    Verb(
+        name="session_forget",
+        summary="Drops what is kept of an ended session beside its receipts, and leaves it out of lists.",
+        body=ForgetSession,
+        answer=SessionReceipts,
+        access=Access.OPERATOR,
+        pool=TICKS,
+        records=True,
     ),
     Verb(
         name="tick",

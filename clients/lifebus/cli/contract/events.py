@@ -101,7 +101,7 @@ def _known(fact: Fact, reported: dict[str, Sequence[str]]) -> KnownFact:
 
 def _recorded() -> dict[str, Any]:
     """Return what the recordings of the harnesses have, as tests/contract/write_events.py writes it."""
-    found: dict[str, Any] = plain.loads((files(__package__) / "recorded_events.json").read_text("utf-8"))
+    found: dict[str, Any] = plain.loads((files("lifebus.cli.contract") / "recorded_events.json").read_text("utf-8"))
     return found
 
 

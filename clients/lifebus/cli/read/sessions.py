@@ -2,28 +2,33 @@
 
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 
 from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_moment
 from lifebus.cli.choices import Adapters, OneSession, parse_adapters
+from lifebus.cli.confirm import confirm
 from lifebus.cli.connection import on_bus
+from lifebus.cli.errors import say_lines
 from lifebus.cli.exit_codes import ExitCode
 from lifebus.cli.selection import Moment
 from lifebus.cli.session_names import choose_session, name_of, resolve_session
 from lifebus.cli.terminal import clean, paint, put, put_json, put_table, say, time_text
 from lifebus.cli.waiting import since_text, waiting_text
+from lifebus_contract import LifebusError
 
 if TYPE_CHECKING:
+    from lifebus.client import Bus
+    from lifebus_contract import Receipt
     from lifebus_contract.views import SessionHead
 
 _NARROW: Final = 100
 """Columns of a terminal from which on a table has room for whole ids."""
 
-_COLORS: Final = {"ended": "dim"}
+_COLORS: Final = {"ended": "dim", "forgotten": "dim"}
 
 
 @Parameter(name="*")
@@ -39,6 +44,8 @@ class SessionFilter:
     "Only those that wait for a person."
     failed: Annotated[bool, Parameter(negative="")] = False
     "Only those in which something failed: a turn, a sub-agent, the session itself, or a receipt."
+    forgotten: Annotated[bool, Parameter(negative="")] = False
+    "Also those that were forgotten."
     since: Moment = None
     "Only those of which there is a receipt since a time: 10m ago, yesterday, 12:00, 2026-11-21T20:00:00Z."
     until: Moment = None
@@ -61,7 +68,11 @@ class SessionFilter:
 
 _ANY_SESSION: Final = SessionFilter()
 
+app = App(name="sessions")
 
+
+@app.default
+@app.command(name="list")
 def sessions(
     session: OneSession = None,
     /,
@@ -78,7 +89,7 @@ def sessions(
     """
     pair = resolve_session(session, connection) if session is not None and "/" in session else None
     is_wanted = filters.predicate(connection)
-    heads = on_bus(connection, lambda bus: bus.sessions(pair))
+    heads = on_bus(connection, lambda bus: bus.sessions(pair, forgotten=filters.forgotten))
     if session is not None and pair is None:
         pair = choose_session(session, heads)
     found = [
@@ -96,6 +107,64 @@ def sessions(
     return ExitCode.OK if found or pair is None else ExitCode.NEGATIVE
 
 
+@app.command
+def close(session: str, /, *, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
+    """End a session that is open: a receipt says that an operator closed it; its open frames end before it.
+
+    Whoever still works in it opens it again with the next hook.
+
+    Args:
+        session: Its short name, e.g. api#3, or ADAPTER/SESSION.
+        connection: Where the broker is, and the form of the answer.
+    """
+    pair = resolve_session(session, connection)
+    return _act(connection, lambda bus: bus.close_session(pair))
+
+
+@app.command
+def forget(
+    session: str,
+    /,
+    *,
+    yes: Annotated[bool, Parameter(name=("--yes", "-y"), negative="")] = False,
+    connection: ConnectionOptions = DEFAULT_CONNECTION,
+) -> ExitCode:
+    """Drop what was said in an ended session and its signals, for good, and leave it out of lists.
+
+    Its receipts stay in the ledger, which is never changed, until retention drops them; none has a word of it.
+
+    Args:
+        session: Its short name, e.g. api#3, or ADAPTER/SESSION.
+        yes: Do not ask.
+        connection: Where the broker is, and the form of the answer.
+    """
+    pair = resolve_session(session, connection)
+    whole = "/".join(pair)
+    if not yes and not confirm(f"Drop transcript and signals of {whole} for good?", json=connection.json):
+        say("nothing was done")
+        return ExitCode.NEGATIVE
+    return _act(connection, lambda bus: bus.forget_session(pair))
+
+
+def _act(connection: ConnectionOptions, work: "Callable[[Bus], Awaitable[Sequence[Receipt]]]") -> ExitCode:
+    """Do something with a session and show the receipts that say so."""
+    from lifebus.cli.printing import ReceiptPrinter  # noqa: PLC0415
+
+    try:
+        receipts = on_bus(connection, work)
+    except LifebusError as fault:
+        if fault.code != "no_session":
+            raise
+        say_lines([fault.detail, "`lifebus sessions` lists them"])
+        return ExitCode.NEGATIVE
+    printer = ReceiptPrinter(json=connection.json)
+    for one in receipts:
+        printer.show(one)
+    if not receipts:
+        say("it was forgotten before")
+    return ExitCode.OK
+
+
 def pressure_text(head: "SessionHead") -> str:
     """Return how full the context was when it was measured last; empty where nobody measured it."""
     share = f"{head.used_pct} %" if head.used_pct is not None else ""
@@ -107,7 +176,7 @@ def pressure_text(head: "SessionHead") -> str:
 def state_text(head: "SessionHead") -> str:
     """Return whether a session is over, what is open in it, and for what it waits."""
     if head.ended:
-        return "ended"
+        return "forgotten" if head.forgotten else "ended"
     frames = f"open, {len(head.open_frames)} frames" if head.open_frames else "open"
     return f"{frames}, waits for {waiting_text(head.waiting)}" if head.waiting else frames
 

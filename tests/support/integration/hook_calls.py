@@ -1,0 +1,25 @@
+"""Hook calls handed to a broker in this process: one of a process of its own may be late, and is spooled then."""
+
+import json
+from itertools import count
+from typing import Any
+
+from lifebus_adapters import ADAPTERS
+from lifebus_adapters.adapter import HookCall
+from lifebus_supervisor.daemon.composition import Daemon
+from lifebus_supervisor.hook_intake.calls import HookCalls
+
+_NUMBERS = count(1)
+
+
+async def hand_over(daemon: Daemon, adapter: str, hook: str, **payload: Any) -> None:
+    """Hand a call to the broker as its hook server does."""
+    call = HookCall(
+        call_id=f"hook-18c2f3a4b5c-2-{next(_NUMBERS)}",
+        adapter_id=adapter,
+        hook=hook,
+        cwd="/srv/shop",
+        env={},
+        stdin=json.dumps({"hook_event_name": hook, **payload}).encode(),
+    )
+    await HookCalls(daemon.bus, ADAPTERS, 1.0, supervision=daemon.supervisor).handle(call)
