@@ -111,4 +111,4 @@ async def test_whoever_holds_much_holds_up_nobody_and_leaves_nothing() -> None:
             opened.close()
             await until(lambda: not held(broker))
             assert broker.memory - memory < MEGABYTES * 1_000_000
-            assert await asyncio.to_thread(follow, address, 3) == [1, 2, 3]
+            assert (await asyncio.to_thread(follow, address, 3))[:3] == [1, 2, 3]
