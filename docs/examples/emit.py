@@ -1,7 +1,5 @@
 """Record a session with a frame in it, from beginning to end; `emit` returns when each is on the disk."""
 
-import asyncio
-
 import lifebus
 
 
@@ -15,4 +13,4 @@ async def main() -> None:
         await bus.emit(lifebus.make_request("session.ended", "codex", session="s1"))
 
 
-asyncio.run(main())
+lifebus.run(main())

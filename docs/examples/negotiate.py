@@ -1,7 +1,5 @@
 """Ask what a harness can really do before relying on it."""
 
-import asyncio
-
 import lifebus
 
 
@@ -14,4 +12,4 @@ async def main() -> None:
             print(harness, result.outcome, "-", result.outcomes[0].reason)
 
 
-asyncio.run(main())
+lifebus.run(main())

@@ -6,7 +6,6 @@ The broker remembers how far we are and hands out again what we did not acknowle
 So this may be killed at any moment, between a write and its acknowledgement too, and started again.
 """
 
-import asyncio
 import fcntl
 import json
 import os
@@ -115,4 +114,4 @@ async def main(path: Path, sessions: list[Session]) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), [session_named(name) for name in sys.argv[2:]]))
+    lifebus.run(main(Path(sys.argv[1]), [session_named(name) for name in sys.argv[2:]]))

@@ -3,16 +3,19 @@
 import errno
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
 
+from lifebus.cli.advice import ADVICE, PREPARED
+from lifebus.cli.app import known_words
 from lifebus.cli.errors import explain
 from lifebus_admin.installer.refusals import FileRefused
 from lifebus_broker.atomic_files import create_file
 from lifebus_broker.disk import Disk
 from lifebus_contract import FailureClass, LifebusError, RetryClass
-from lifebus_contract.codes import CODES
+from lifebus_contract.codes import CODES, GROUPS
 from support.command_line import Shell
 
 MACHINE_WORDS = [one.value for one in (*FailureClass, *RetryClass)]
@@ -29,6 +32,29 @@ def test_an_error_says_what_to_do_next_without_the_contract_s_words(subtests: py
                 assert lines[0] == "it failed"
                 assert not [word for word in MACHINE_WORDS if word in said]
                 assert len(lines) <= 2
+
+
+BY_CLASS = ("Messages and documents", "Callback clients", "Renewal", "Routing", "Recording")
+"""A document's faults are told by the detail; what becomes of clients, by receipts that have advice of their own."""
+
+
+def test_what_a_command_may_meet_has_advice_of_its_own() -> None:
+    met = {code for group, codes in GROUPS.items() if group not in BY_CLASS for code in codes}
+    assert met - set(ADVICE) - PREPARED == set()
+    assert set(ADVICE) | PREPARED <= set(CODES)
+
+
+def test_every_command_that_advice_names_is_there() -> None:
+    named = {words for text in ADVICE.values() for words in re.findall(r"`lifebus ((?:[a-z-]+ ?)+)", text)}
+    assert {words: known_words(words.split()) for words in named} == {words: _commands(words) for words in named}
+    assert {"doctor", "flow list", "ledger snapshots list"} <= {words.strip() for words in named}
+
+
+def _commands(words: str) -> list[str]:
+    """Return the words that are to be commands; what begins with a dash is a flag."""
+    arguments = {"config show ledger": 1, "contract validate manifest": 1}.get(words.strip(), 0)
+    named = [word for word in words.split() if not word.startswith("-")]
+    return named[: len(named) - arguments]
 
 
 def test_a_detail_that_says_what_to_do_is_enough() -> None:

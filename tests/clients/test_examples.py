@@ -1,7 +1,6 @@
 """The examples of the documentation, run as processes against a real broker."""
 
 import os
-import re
 import signal
 import sys
 
@@ -11,8 +10,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 import lifebus
 from lifebus_supervisor.daemon.composition import Daemon
-from support.harness_matrix import README
-from support.paths import EXAMPLES
+from support.paths import EXAMPLES, REPOSITORY
 from support.patience import PATIENCE_S
 from support.running import connected, running_bus
 
@@ -72,14 +70,20 @@ async def test_the_command_example_delivers_into_a_frame(protocol: str) -> None:
     assert [delivery.payload.body for delivery in result.deliveries] == [f"Be brief in {result.receipts[0].event_id}."]
 
 
-@pytest.mark.parametrize("name", ["README", "serve"])
-async def test_ctrl_c_ends_an_example_that_waits_without_a_traceback(name: str) -> None:
-    if name == "README":
-        (text,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-        program = ["-u", "-c", text.replace("                break\n", "                pass\n")]
+def waiting_program(name: str) -> str:
+    """Return an example that goes on waiting for more after it has printed a line."""
+    if name.endswith(".md"):
+        text = (REPOSITORY / name).read_text().partition("```python\n")[2].partition("```")[0]
     else:
-        program = [str(EXAMPLES / f"{name}.py")]
-    async with running_bus() as daemon:
+        text = (EXAMPLES / name).read_text()
+    return text.replace("                break\n", "                pass\n").replace(", until_head=True", "")
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/recipes/follow-python.md", "serve.py", "follow.py"])
+async def test_ctrl_c_ends_an_example_that_waits_without_a_traceback(name: str) -> None:
+    program = ["-u", "-c", waiting_program(name)]
+    async with running_bus() as daemon, connected(daemon) as bus:
+        await bus.emit(lifebus.make_request("session.started", "codex", session="s0"))
         with anyio.fail_after(PATIENCE_S):
             async with await anyio.open_process([sys.executable, *program], env=environment(daemon)) as waiting:
                 assert waiting.stdout is not None

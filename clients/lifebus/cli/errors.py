@@ -11,81 +11,11 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, cast
 
+from lifebus.cli.advice import ADVICE, PREPARED
 from lifebus.cli.exit_codes import ExitCode, UsageError, exit_code_of
 from lifebus.cli.terminal import say
 from lifebus_contract import LifebusError
 from lifebus_contract.failure import FailureClass, RetryClass
-
-_LEDGER: Final = "`lifebus ledger verify` says what is wrong with it; `lifebus ledger restore` takes a backup"
-_WAITING: Final = (
-    "`lifebus renewal continuation list` shows what waits; `lifebus renewal continuation remove` removes it"
-)
-_CAPABLE: Final = "`lifebus contract manifest show ADAPTER` shows what it can do; --prefer asks without insisting"
-_PREPARED: Final = frozenset(
-    {
-        *("install_refused", "settings_unreadable", "settings_conflict", "file_refused", "file_busy", "exists"),
-        *("directory_mode", "socket_path_too_long"),
-        "no_service_manager",
-    }
-)
-"""Codes whose detail says what to do next; every detail that names a command of ours does."""
-
-_NEXT: Final = {
-    "no_broker": "`lifebus doctor` says more",
-    "no_stream": "`lifebus doctor` says more",
-    "foreign_file": "put that right, or name another file: `lifebus config show --origin` shows where it comes from",
-    "foreign_broker": "name a directory of your own: LIFEBUS_RUNTIME_DIR; `lifebus doctor` says more",
-    "unreadable_answer": "see that broker and command are of one version: `lifebus version`, `lifebus status`",
-    "closed": "`lifebus status` shows whether the broker is up; it is safe to try again",
-    "already_running": "`lifebus status` shows it; another one needs its own LIFEBUS_RUNTIME_DIR and LIFEBUS_STATE_DIR",
-    "configuration": "`lifebus config show --origin` shows where each setting comes from",
-    "busy": "try again; the same idempotency key records nothing twice",
-    "disk_full": "make room on the disk; the broker goes on by itself, and it is safe to try again",
-    "partly_recorded": "`lifebus receipts` shows what was recorded; give a key (--key) to be able to try again safely",
-    "duplicate_id_conflict": "use another key for another fact",
-    "history_pruned": "`lifebus ledger show` shows what is still there",
-    "unknown_adapter": "`lifebus contract manifest list` shows the adapters",
-    "unknown_kind": "`lifebus contract schema` lists the kinds",
-    "unknown_capability": "`lifebus contract manifest show ADAPTER` lists the capabilities",
-    "requirement_unmet": _CAPABLE,
-    "required_capability_lost": "`lifebus status` shows what is lost",
-    "placement_unavailable": "`lifebus contract manifest show ADAPTER` shows the placements that it has",
-    "mode_not_claimed": "`lifebus contract manifest show ADAPTER` shows the modes that it has",
-    "directory_owner": "name a directory of your own: LIFEBUS_RUNTIME_DIR, LIFEBUS_STATE_DIR",
-    "directory_unusable": "mend that, or name another directory: LIFEBUS_RUNTIME_DIR, LIFEBUS_STATE_DIR",
-    "not_a_socket": "move away what stands there, then start again",
-    "ledger_failed": "`lifebus doctor` shows how the ledger and its disk are",
-    "ledger_damaged": _LEDGER,
-    "log_broken": _LEDGER,
-    "row_damaged": "`lifebus receipts export --rescue` saves the rest, `lifebus ledger restore` takes a backup",
-    "ledger_format": "name another file, or use the version of lifebus that wrote this one",
-    "ledger_file_system": "put it on a local disk: ledger.path in the configuration",
-    "unreadable": "see that the path is right and that you may use it",
-    "export_altered": "take another copy of the export",
-    "export_damaged": "take another copy of the export",
-    "bundle_damaged": "take another copy of the archive",
-    "service_failed": "`lifebus service status` shows how it is, and the end of its log",
-    "not_durable": "`lifebus config show ledger.backend --origin` shows why",
-    "no_revision": "`lifebus ledger snapshots list` lists what is there",
-    "manifest_unreadable": "see that the path is right; `lifebus config show --origin` shows where it comes from",
-    "manifest_invalid": "correct the manifest; `lifebus contract validate manifest FILE` checks it",
-    "artifact_mismatch": "write the file, then save a checkpoint that says how it is",
-    "checkpoint_damaged": "save it again, or go on from an older one: `lifebus checkpoint list`",
-    "no_session": "`lifebus sessions` lists the sessions",
-    "flow_invalid": "correct them; `lifebus flow check` shows what the file would do",
-    "no_run": "`lifebus flow list` lists the runs",
-    "no_step": "`lifebus flow show` lists the phases of a run",
-    "no_output": "`lifebus flow show` lists what was tried",
-    "run_over": "`lifebus flow show` says how it ended; `lifebus flow retry` tries a phase of a failed run again",
-    "run_exists": "leave --id out, or give another one",
-    "root_taken": "`lifebus flow resume RUN` goes on, `lifebus flow abort RUN` ends it",
-    "not_retriable": "`lifebus flow show` says how its phases stand",
-    "other_filter": "pass the same filter or none; another filter needs another name",
-    "pending": _WAITING,
-    "store_full": _WAITING,
-    "several_continuations": "`lifebus renewal continuation list` shows them; drop all but one",
-}
-"""What to do after an error with this code."""
 
 _AFTERWARDS: Final = {
     RetryClass.SAFE_RETRY: "it is safe to try again",
@@ -139,10 +69,10 @@ def refusal_lines(fault: LifebusError) -> list[str]:
 
 
 def _next_steps(fault: LifebusError) -> Iterator[str]:
-    if fault.code in _PREPARED or "`lifebus " in fault.detail:
+    if fault.code in PREPARED or "`lifebus " in fault.detail:
         return
     after = _CORRECTED.get(fault.failure_class, _AFTERWARDS[fault.retry_class])
-    yield _NEXT.get(fault.code or "", after)
+    yield ADVICE.get(fault.code or "", after)
 
 
 def say_lines(lines: Sequence[str]) -> None:

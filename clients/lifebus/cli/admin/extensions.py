@@ -173,4 +173,4 @@ def _audit_row(one: "AuditRecord") -> tuple[str, ...]:
 
 def _put_errors(errors: "Sequence[LoadError]") -> None:
     for one in errors:
-        say(f"{paint(clean(one.extension), 'red')}: {one.code.value}: {clean(one.message)}")
+        say(f"{paint(clean(one.extension), 'red')}: {clean(one.message)} ({one.code.value})")
