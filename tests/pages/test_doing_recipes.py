@@ -1,6 +1,5 @@
 """The recipes that do something: what each page has its reader do is done as it stands there, and does what it says."""
 
-import json
 import os
 import re
 import shutil
@@ -9,14 +8,55 @@ import sys
 import anyio
 import pytest
 
+import lifebus
 from lifebus_supervisor.extensions.settings import ExtensionSettings
 from support.integration.steering import SERVER, scene
 from support.pages import Page, Reader
 from support.paths import SUPPORT
 from support.patience import PATIENCE_S
 from support.recipes import broker_of, happened, ran, saved
+from support.running import until_answered
 
 needs_jq = pytest.mark.skipif(shutil.which("jq") is None, reason="needs jq")
+
+
+async def test_a_person_is_notified_of_a_permission(reader: Reader) -> None:
+    (notify,) = saved("notify-me", reader)
+    shown = reader.folder / "shown"
+    _program(reader, "notify-send", f'echo "$2" > {shown}.new && mv {shown}.new {shown}')
+    facts: dict[str, str | int | bool | None] = {
+        "waiting": "begun",
+        "waiting_for": "permission",
+        "waiting_kind": "Bash",
+    }
+    async with broker_of(reader) as bus:
+        await happened(bus, "session.started")
+
+        async def waits() -> bool:
+            tick = lifebus.make_request("supervisor.tick", "claude", session="s1")
+            await bus.emit(lifebus.Emission(request=tick, telemetry=facts))
+            return shown.exists()
+
+        with reader.started(notify) as process:
+            assert process.stdout is not None
+            assert await anyio.to_thread.run_sync(process.stdout.readline) == b"waiting\n"
+            await until_answered(waits, bool)  # nobody can say when a program has begun to follow
+    assert shown.read_text() == "claude#1 waits: permission Bash\n"
+
+
+async def test_each_new_session_gets_the_notes(reader: Reader) -> None:
+    serve, look = saved("project-notes", reader)
+    (reader.folder / "NOTES.md").write_text("Use tabs.\n")
+    async with broker_of(reader) as bus:
+        with reader.started(serve) as serving:
+            assert serving.stdout is not None
+            assert await anyio.to_thread.run_sync(serving.stdout.readline) == b"ready\n"
+            bodies: list[str] = []
+            while not bodies:  # a machine under load may take longer than an answer may
+                bodies = await happened(bus, "session.started")
+        shown = await ran(reader, look)
+    assert bodies == ["Use tabs.\n"]
+    assert (shown.code, "delivered" in shown.text) == (0, True)
 
 
 async def test_a_command_adds_the_newest_commit_to_each_prompt(reader: Reader) -> None:
@@ -101,9 +141,13 @@ async def test_an_extension_allows_what_is_on_its_list(reader: Reader) -> None:
 def _codex(reader: Reader) -> None:
     """Put a program `codex` on the reader's path that talks as the real app-server does; its observer is patient."""
     reader.environment["PYTHONPATH"] = str(SUPPORT / "clients/patient_observer")
-    program = reader.folder / "programs/codex"
+    _program(reader, "codex", f'exec "{sys.executable}" -I -S -u "{SERVER}" "{reader.folder}/kept"')
+
+
+def _program(reader: Reader, name: str, line: str) -> None:
+    """Put a program of one line on the reader's path."""
+    program = reader.folder / "programs" / name
     program.parent.mkdir()
-    reader.environment["PATH"] = f"{program.parent}{os.pathsep}{reader.environment['PATH']}"
-    kept = json.dumps(str(reader.folder / "kept"))
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I -S -u "{SERVER}" {kept}\n')
+    program.write_text(f"#!/bin/sh\n{line}\n")
     program.chmod(0o755)
+    reader.environment["PATH"] = f"{program.parent}{os.pathsep}{reader.environment['PATH']}"
