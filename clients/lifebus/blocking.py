@@ -33,6 +33,7 @@ from lifebus._internal.following.blocking_following import (
     BlockingSignals,
     BlockingSubscription,
 )
+from lifebus._internal.following.short_names import SessionName
 from lifebus.client import Bus, Emitted, TickResult
 from lifebus.client import connect as connect_async
 from lifebus.state import State
@@ -188,8 +189,8 @@ class BlockingBus(BlockingFollowing):
         """
         return self._portal.call(self._bus.saves.resume)
 
-    def sessions(self, session: tuple[str, str] | None = None, *, forgotten: bool = False) -> list[SessionHead]:
-        """Return what the ledger knows of all sessions, or of one `session`: (adapter_id, harness_session_id).
+    def sessions(self, session: SessionName | None = None, *, forgotten: bool = False) -> list[SessionHead]:
+        """Return what the ledger knows of all sessions, or of one: (adapter_id, harness_session_id), or ``api#3``.
 
         With `forgotten` also of those that are forgotten.
         """

@@ -12,6 +12,7 @@ from lifebus._internal.answers import decode_recorded
 from lifebus._internal.arrival import first_connection, leave, open_connection
 from lifebus._internal.connection import Connection
 from lifebus._internal.following.bus_following import BusFollowing
+from lifebus._internal.following.short_names import SessionName, heads_of
 from lifebus._internal.outbox import Outbox
 from lifebus._internal.worker import Handler, serve
 from lifebus.checkpoints.reporting import Checkpoints
@@ -42,7 +43,7 @@ from lifebus_transports.directories import default_runtime_dir
 from lifebus_transports.messages.common import Nothing
 from lifebus_transports.messages.emissions import DeliveredPayload, Emit, EmitAnswer, EmitResult, Negotiate
 from lifebus_transports.messages.ledger import Verify, VerifyAnswer
-from lifebus_transports.messages.reads import Backfill, BackfillPage, SessionsQuery
+from lifebus_transports.messages.reads import Backfill, BackfillPage
 from lifebus_transports.messages.sessions import CloseSession, ForgetSession, SessionReceipts
 from lifebus_transports.messages.state import StatePage
 from lifebus_transports.messages.status import BrokerStatus
@@ -228,13 +229,12 @@ class Bus(BusFollowing):
         """
         return await fetch_state(partial(self._connection.ask, "state", answer=StatePage, timeout=self.timeout))
 
-    async def sessions(self, session: tuple[str, str] | None = None, *, forgotten: bool = False) -> list[SessionHead]:
-        """Return what the ledger knows of all sessions, or of one `session`: (adapter_id, harness_session_id).
+    async def sessions(self, session: SessionName | None = None, *, forgotten: bool = False) -> list[SessionHead]:
+        """Return what the ledger knows of all sessions, or of one: (adapter_id, harness_session_id), or ``api#3``.
 
         With `forgotten` also of those that are forgotten.
         """
-        query = SessionsQuery(session=session, forgotten=forgotten)
-        return await self._connection.ask("sessions", query, list[SessionHead], timeout=self.timeout)
+        return await heads_of(self._connection, session, self.timeout, forgotten=forgotten)
 
     async def close_session(self, session: tuple[str, str]) -> tuple[Receipt, ...]:
         """End an open session in an operator's name, and return its receipts: the ends of its frames, then its own.

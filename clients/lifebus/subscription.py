@@ -15,6 +15,7 @@ from lifebus._internal.answers import decode_recorded
 from lifebus._internal.connection import Connection
 from lifebus._internal.follower import Follower
 from lifebus._internal.following.gaps import GapGate, OnGap
+from lifebus._internal.following.short_names import SessionName, whole_name
 from lifebus._internal.view import Gap, Position, View
 from lifebus.state import State, fetch_state
 from lifebus_contract import Receipt
@@ -66,7 +67,7 @@ class Subscription(Follower, Generic[T_co]):
         self,
         connection: Connection,
         *,
-        session: tuple[str, str] | None,
+        session: SessionName | None,
         since: Since,
         where: Callable[[Receipt], bool] | None,
         until_head: bool,
@@ -75,7 +76,8 @@ class Subscription(Follower, Generic[T_co]):
     ) -> None:
         super().__init__(connection, timeout)
         self.cursor: Position | None = None
-        self._session = session
+        self._session = None if isinstance(session, str) else session
+        self._short_name = session if isinstance(session, str) else None
         self._since = since
         self._where = where
         self._until_head = until_head
@@ -164,6 +166,8 @@ class Subscription(Follower, Generic[T_co]):
             status = await self._connection.ask("status", Nothing(), BrokerStatus, timeout=self._timeout)
             # Only a durable ledger gives sequences; without them one session is filtered from everything.
             durable = status.ledger.durability != "none"
+            if self._short_name is not None:
+                self._session = await whole_name(self._connection, self._short_name, self._timeout)
             session = self._session if durable else None
             await self._subscribe((ALL_TOPIC if session is None else session_topic(*session), BEACON_TOPIC))
             view = View(epoch=status.ledger.epoch, position=0, session=session)

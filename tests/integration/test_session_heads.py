@@ -1,12 +1,15 @@
 """Which project: hooks say it, receipts and heads show as much of it as is recorded, names outlive the broker."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import lifebus
 from lifebus_broker.privacy import CwdPrivacy
+from lifebus_contract import InvalidRequest
 from lifebus_supervisor.configuration.settings import PrivacySettings
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_transports.messages.reads import Backfill
@@ -117,3 +120,30 @@ def test_the_settings_are_those_that_the_page_names() -> None:
     page = Path(__file__).parents[2].joinpath("docs/sessions.md").read_text()
     assert PrivacySettings().cwd == "name"
     assert all(f"| `{one}` |" in page for one in ("name", "full", "none"))
+
+
+async def test_the_library_takes_short_names_and_refuses_those_of_nobody() -> None:
+    async with running_bus() as daemon, connected(daemon) as bus:
+        for session in ("s1", "s2"):
+            await begin(daemon, "claude", session, "/srv/shop")
+        followed = bus.receipts(session="shop#2")
+        await followed.join()
+        for session in ("s1", "s2"):
+            await call_hook(daemon, "claude", hook_event_name="UserPromptSubmit", session_id=session, prompt_id="p")
+        assert (await anext(followed)).harness_session_id == "s2"
+        await followed.aclose()
+        whole = [one async for one in bus.receipts(session="shop#2", since="start", until_head=True)]
+        assert whole == [one async for one in bus.receipts(session=("claude", "s2"), since="start", until_head=True)]
+        assert {one.harness_session_id for one in whole} == {"s2"}
+        assert await bus.sessions("shop#1") == await bus.sessions(("claude", "s1"))
+        assert await bus.sessions("shop#3") == []
+        with pytest.raises(InvalidRequest, match="no session is called `shop#3`") as refused:
+            await anext(bus.receipts(session="shop#3"))
+        assert (refused.value.code, refused.value.field) == ("no_session", "session")
+
+        def read() -> int:
+            with lifebus.blocking.connect("b", runtime_dir=daemon.settings.runtime_dir) as blocking:
+                assert [one.harness_session_id for one in blocking.sessions("shop#2")] == ["s2"]
+                return len(list(blocking.receipts(session="shop#2", since="start", until_head=True)))
+
+        assert await asyncio.to_thread(read) == len(whole)

@@ -8,6 +8,7 @@ from typing import Any, Final, Generic, Literal, TypeVar, cast, overload
 from anyio.from_thread import BlockingPortal
 
 from lifebus._internal.following.gaps import GapFound, GapHandler, OnGap
+from lifebus._internal.following.short_names import SessionName
 from lifebus._internal.thread_views import SignalsSince
 from lifebus._internal.view import Gap, Position
 from lifebus.client import Bus
@@ -186,7 +187,7 @@ class BlockingFollowing:
     def receipts(
         self,
         *,
-        session: tuple[str, str] | None = None,
+        session: SessionName | None = None,
         since: Since = None,
         where: Callable[[Receipt], bool] | None = None,
         waiting: bool = False,
@@ -199,7 +200,7 @@ class BlockingFollowing:
     def receipts(
         self,
         *,
-        session: tuple[str, str] | None = None,
+        session: SessionName | None = None,
         since: Since = None,
         where: Callable[[Receipt], bool] | None = None,
         waiting: bool = False,
@@ -211,7 +212,7 @@ class BlockingFollowing:
     def receipts(  # noqa: PLR0913  each chooses what is followed
         self,
         *,
-        session: tuple[str, str] | None = None,
+        session: SessionName | None = None,
         since: Since = None,
         where: Callable[[Receipt], bool] | None = None,
         waiting: bool = False,

@@ -7,6 +7,7 @@ from typing import Any, Literal, overload
 
 from lifebus._internal.connection import Connection
 from lifebus._internal.following.gaps import OnGap
+from lifebus._internal.following.short_names import SessionName
 from lifebus._internal.thread_views import SignalsSince, ThreadViews
 from lifebus._internal.view import Gap, Position
 from lifebus.consumer import Deliveries, Delivery, consume
@@ -31,7 +32,7 @@ class BusFollowing:
     def receipts(
         self,
         *,
-        session: tuple[str, str] | None = None,
+        session: SessionName | None = None,
         since: Since = None,
         where: Callable[[Receipt], bool] | None = None,
         waiting: bool = False,
@@ -44,7 +45,7 @@ class BusFollowing:
     def receipts(
         self,
         *,
-        session: tuple[str, str] | None = None,
+        session: SessionName | None = None,
         since: Since = None,
         where: Callable[[Receipt], bool] | None = None,
         waiting: bool = False,
@@ -56,7 +57,7 @@ class BusFollowing:
     def receipts(  # noqa: PLR0913  each chooses what is followed
         self,
         *,
-        session: tuple[str, str] | None = None,
+        session: SessionName | None = None,
         since: Since = None,
         where: Callable[[Receipt], bool] | None = None,
         waiting: bool = False,
@@ -67,7 +68,8 @@ class BusFollowing:
     ) -> Subscription[Any]:
         """Follow receipts: an async iterator of `Receipt`.
 
-        `session` is (adapter_id, harness_session_id).  `since` is a cursor, a position, a time, ``"start"``, or None
+        `session` is (adapter_id, harness_session_id), or a short name such as ``api#3`` (docs/sessions.md): the first
+        step raises where no session has it.  `since` is a cursor, a position, a time, ``"start"``, or None
         for what comes from now on.  `waiting` leaves only what says who waits for a person (docs/waiting.md), `failed`
         what tells of a failure; without `canaries` those of `lifebus hooks test` are left out.  `until_head` ends the
         iteration at the newest receipt instead of waiting.
@@ -79,7 +81,7 @@ class BusFollowing:
         Raises:
             ValueError: `gaps` is none of these.
         """
-        if session is not None:
+        if session is not None and not isinstance(session, str):
             session = (adapter_id_of(session[0]), session[1])
         return Subscription(
             self._connection,
