@@ -88,6 +88,8 @@ class Peer:
                     print(refused["detail"], file=sys.stderr)
                 case {"refused": refused}:  # another one consumes or serves under our name now
                     raise SystemExit(refused["detail"])
+                case _:  # what a later version adds
+                    pass
         for number, mine in items.items():
             self.notes.keep(mine)
             # Behind the write, and one question for all: each ack is one of the 64 that may be under way.

@@ -65,7 +65,9 @@ class Mirror:
 
         What comes before its turn, because an earlier one is tried again, waits here unacknowledged.
         """
-        lines, held, newest = [], [], dict(self.newest)
+        lines: list[bytes] = []
+        held: list[lifebus.Delivery] = []
+        newest = dict(self.newest)
         waiting = list(reversed(deliveries))
         while waiting:
             one = waiting.pop()
