@@ -47,7 +47,7 @@ _BY_FAILURE: Final = {
 _NOT_FOUND: Final = frozenset(
     {
         *("no_session", "no_position", "no_run", "no_step", "no_output", "no_question", "no_job", "no_approval"),
-        *("no_cursor", "no_such_subscription", "no_snapshot", "no_revision", "no_compaction", "unknown_extension"),
+        *("no_cursor", "no_such_subscription", "no_snapshot", "no_compaction", "unknown_extension"),
     }
 )
 """Codes that say that what was asked about is not there, which is an answer."""
