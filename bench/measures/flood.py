@@ -22,10 +22,11 @@ _answers = msgspec.msgpack.Decoder(EmitAnswer)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flood:
-    """The rate of acknowledged receipts, and the seconds from each message to its answer."""
+    """The rate of acknowledged receipts, the seconds from each message to its answer, how many were refused as busy."""
 
     rate: Rate
     waits: list[float]
+    refused: int
 
 
 @dataclass(slots=True)
@@ -36,6 +37,7 @@ class _Window:
     sent_at: dict[int, float] = field(default_factory=dict)
     waits: list[float] = field(default_factory=list)
     acknowledged: int = 0
+    refused: list[int] = field(default_factory=list)
 
     def send(self, number: int, emissions: tuple[Emission, ...]) -> None:
         """Send a message; `number` comes back with its answer."""
@@ -53,25 +55,32 @@ class _Window:
             except zmq.Again:
                 return
             number, verb = decode_header(header)
-            if verb != ANSWER_OK:
+            if verb != ANSWER_OK and b"busy" not in body:
                 raise RuntimeError(f"refused: {body!r}")
             self.waits.append(time.perf_counter() - self.sent_at.pop(number))
+            if verb != ANSWER_OK:
+                self.refused.append(number)
+                continue
             self.acknowledged += _count(body)
 
 
 def flood(runtime_dir: Path, items: Sequence[Item], size: int, in_flight: int) -> Flood:
-    """Emit the items in messages of `size`, so many messages at a time on one connection."""
+    """Emit the items in messages of `size`, so many messages at a time on one connection; refused ones again."""
     requests = [Emission(request=request(item)) for item in items]
     with zmq.Context() as context, context.socket(zmq.DEALER) as dealer:
         dealer.setsockopt(zmq.LINGER, 0)
         dealer.connect(f"ipc://{runtime_dir / 'requests.ipc'}")
-        window, watch, sent = _Window(dealer), Stopwatch(), 0
+        window, watch, sent, refused = _Window(dealer), Stopwatch(), 0, 0
         while window.acknowledged < len(items):
             while sent < len(items) and len(window.sent_at) < in_flight:
                 window.send(sent, tuple(requests[sent : sent + size]))
                 sent += size
             window.take()
-        return Flood(rate=watch.rate(window.acknowledged), waits=window.waits)
+            again, window.refused = window.refused, []
+            for number in again:
+                window.send(number, tuple(requests[number : number + size]))
+            refused += len(again)
+        return Flood(rate=watch.rate(window.acknowledged), waits=window.waits, refused=refused)
 
 
 def one_message(number: int, items: Sequence[Item]) -> tuple[bytes, bytes]:

@@ -47,7 +47,7 @@ def compare(sizes: Sizes, say: Callable[[str], None]) -> tuple[Results, dict[str
     turns: dict[str, dict[str, list[Figure]]] = {}
     settings: dict[str, str] = {}
     for turn in range(sizes.rounds):
-        for start in _systems():
+        for start in systems():
             with start() as system:
                 if system is None:
                     continue
@@ -120,7 +120,7 @@ def _lifebus() -> Iterator[Peer | None]:
         yield Lifebus(running)
 
 
-def _systems() -> tuple[Callable[[], AbstractContextManager[Peer | None]], ...]:
+def systems() -> tuple[Callable[[], AbstractContextManager[Peer | None]], ...]:
     """Return how to start each system; one that is not installed yields None."""
     from bench.peers import jetstream, redis_streams  # noqa: PLC0415  no other part needs the peers' libraries
 
