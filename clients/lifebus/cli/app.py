@@ -28,6 +28,7 @@ FIRST: Final = {
     "sessions": Row("read.sessions:app", "List the sessions: which project, and what happened."),
     "receipts": Row("read.receipts:app", "Read, export and verify what was recorded."),
     # Tools of the box stand here, with their modules in `tools`.
+    "notify": Row("tools.notify:notify", "Tell you when a session waits, ends, fails or is full."),
     "report": Row("tools.report:report", "Sum up what happened, by harness and project."),
     "clients": Row("bus.clients:app", "List clients and named consumers, and how far they are."),
     "config": Row("admin.config:app", "Show and check the settings."),

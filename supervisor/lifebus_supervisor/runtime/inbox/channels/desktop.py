@@ -5,6 +5,7 @@ says more.
 """
 
 import html
+import os
 import shutil
 import sys
 from collections.abc import Mapping
@@ -41,17 +42,39 @@ class DesktopChannel:
         hidden = secrets_in(self._environ)
         title = title_of(message, self._settings.title, hidden)
         body = body_of(message, self._settings.body or _BODY, hidden)
-        argv = _mac_words(title, body) if self._platform == "darwin" else _words(message, title, body)
-        if shutil.which(argv[0], path=self._environ.get("PATH")) is None:
-            raise DeliveryFault(f"there is no `{argv[0]}` on the PATH of the broker")
-        finished = await self._run(CommandSpec(argv=argv, passing=_PASSED), b"", self._settings.timeout_ms / 1000)
-        if finished.failure is not None:
-            raise DeliveryFault(f"`{argv[0]}` failed: {finished.stderr or finished.detail or finished.failure.value}")
+        argv = desktop_words(title, body, message.delivery_id, self._platform)
+        seconds = self._settings.timeout_ms / 1000
+        await show_on_desktop(argv, self._run, seconds, environ=self._environ, whose=" of the broker")
 
 
-def _words(message: QuestionMessage, title: str, body: str) -> tuple[str, ...]:
+def desktop_words(title: str, body: str, delivery_id: str, platform: str = sys.platform) -> tuple[str, ...]:
+    """Return the command that shows a title and a text on the desktop."""
+    return _mac_words(title, body) if platform == "darwin" else _words(delivery_id, title, body)
+
+
+async def show_on_desktop(
+    argv: tuple[str, ...],
+    run: CommandOnce,
+    seconds: float,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    whose: str = "",
+) -> None:
+    """Run what `desktop_words` returned; `whose` says in errors on whose PATH the program is missing.
+
+    Raises:
+        DeliveryFault: it was not shown, or nobody knows.
+    """
+    if shutil.which(argv[0], path=environ.get("PATH")) is None:
+        raise DeliveryFault(f"there is no `{argv[0]}` on the PATH{whose}")
+    finished = await run(CommandSpec(argv=argv, passing=_PASSED), b"", seconds)
+    if finished.failure is not None:
+        raise DeliveryFault(f"`{argv[0]}` failed: {finished.stderr or finished.detail or finished.failure.value}")
+
+
+def _words(delivery_id: str, title: str, body: str) -> tuple[str, ...]:
     # A body may be read as markup, a title never is.
-    hint = f"--hint=string:x-lifebus-delivery:{message.delivery_id}"
+    hint = f"--hint=string:x-lifebus-delivery:{delivery_id}"
     return ("notify-send", "--app-name=lifebus", hint, "--", title, html.escape(body, quote=False))
 
 

@@ -1,0 +1,207 @@
+"""`lifebus notify`: tell a person that a session waits, ends, fails or fills its context."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Final
+
+from cyclopts import Parameter
+
+from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_choice, parse_seconds
+from lifebus.cli.bus.programs import require_program
+from lifebus.cli.choices import Adapters, Words, parse_adapters, split_values
+from lifebus.cli.connection import on_bus
+from lifebus.cli.exit_codes import ExitCode, UsageError
+from lifebus.cli.terminal import say
+from lifebus.cli.tools.notify_rules import KINDS, NoticePlan
+from lifebus.cli.tools.session_choice import SessionChoice
+
+if TYPE_CHECKING:
+    from lifebus import Bus
+    from lifebus.cli.tools.notify_channels import Send
+    from lifebus_transports.processes import Commands
+
+Command = Annotated[str, Parameter(allow_leading_hyphen=True)]
+"""One part of the command that follows `--`."""
+
+_USUAL: Final = ("waits", "ends", "failures", "pressure")
+_LONGEST_S: Final = 3_600
+_PERCENT: Final = 100
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class NoticeOptions:
+    """What is reported, of whom, and when."""
+
+    on: Words = _USUAL
+    "What is reported: waits, ends, failures, pressure (these by default), or idle; idle waits for the next prompt."
+    adapter: Adapters = ()
+    "Only this harness."
+    project: Words = ()
+    "Only sessions in this folder; * stands for any letters."
+    session: Words = ()
+    "Only this session: its short name, e.g. api#3, its id, or ADAPTER/SESSION."
+    after: str = "10s"
+    "How long a session has to wait before it is reported; default: 10s."
+    pressure: int = 80
+    "From how much of a context on it is reported, in percent; default: 80."
+    quiet: str | None = None
+    "Hours of local time without notices, e.g. 22:00-07:00; afterwards one notice sums them up."
+    drop_quiet: Annotated[bool, Parameter(negative="")] = False
+    "Leave out what happened in quiet hours; who waits still is reported afterwards all the same."
+    max_age: str = "10m"
+    "What is older is summed up in one notice; default: 10m."
+    group: str = "2s"
+    "How long further notices are waited for, to send them as one; default: 2s."
+
+    def plan(self) -> NoticePlan:
+        """Return what is reported and when.
+
+        Raises:
+            UsageError: a flag says something that cannot be done.
+        """
+        kinds = frozenset(parse_choice("--on", word, list(KINDS)) for word in split_values(self.on))
+        after, age, _ = (_seconds(flag, text) for flag, text in self._times())
+        if not 1 <= self.pressure <= _PERCENT:
+            raise UsageError("--pressure: a number of percent, from 1 to 100")
+        is_quiet = NoticePlan(kinds=kinds).is_quiet
+        if self.quiet is not None:
+            from lifebus_supervisor.runtime.inbox.reminders import QuietHours  # noqa: PLC0415
+
+            try:
+                is_quiet = partial(_is_quiet, QuietHours.parse(self.quiet))
+            except ValueError as fault:
+                raise UsageError(f"--quiet: {fault}") from None
+        return NoticePlan(
+            kinds=kinds,
+            pressure_pct=self.pressure,
+            after_ms=round(after * 1000),
+            max_age_ms=round(age * 1000),
+            is_quiet=is_quiet,
+            drops_quiet=self.drop_quiet,
+        )
+
+    @property
+    def group_s(self) -> float:
+        """How long further notices are waited for, in seconds."""
+        return _seconds("--group", self.group)
+
+    def _times(self) -> tuple[tuple[str, str], ...]:
+        return ("--after", self.after), ("--max-age", self.max_age), ("--group", self.group)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class SendOptions:
+    """Where notices go."""
+
+    webhook: str | None = None
+    "Post them as JSON to this address: https, or http on this machine."
+    webhook_file: str | None = None
+    "The same, with the address in a file that only you may read."
+    webhook_variable: str | None = None
+    "The same, with the address in this variable of the environment."
+    secret_file: str | None = None
+    "Sign posts with the secret in this file."
+    secret_variable: str | None = None
+    "Sign posts with the secret in this variable of the environment."
+    env: Words = ()
+    "A further variable that the command gets; NAME* for all that begin so."
+    send_timeout: str = "10s"
+    "How long a command or a post may take; default: 10s."
+
+    def channel(self, command: tuple[str, ...]) -> "_Channel":
+        """Return what makes the channel.
+
+        Raises:
+            UsageError: there are two, or there is none.
+        """
+        from lifebus.cli.tools import notify_channels as channels  # noqa: PLC0415
+
+        seconds = _seconds("--send-timeout", self.send_timeout)
+        posts = any((self.webhook, self.webhook_file, self.webhook_variable))
+        if posts and command:
+            raise UsageError("a command and --webhook are two channels; run `lifebus notify` twice, with two names")
+        if posts:
+            secret = (self.secret_file, self.secret_variable)
+            address = channels.Address(self.webhook, self.webhook_file, self.webhook_variable, secret)
+            return _Channel("an address", lambda _: channels.to_webhook(address, seconds))
+        if command:
+            require_program(command)
+            passing = split_values(self.env)
+            return _Channel(command[0], lambda commands: channels.to_command(commands, command, passing, seconds))
+        return _Channel(channels.desktop_program(), channels.to_desktop)
+
+
+class _Channel:
+    """Where notices go, in a word, and what makes the way there."""
+
+    def __init__(self, word: str, make: "_Make") -> None:
+        self.word, self.make = word, make
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    _Make = Callable[[Commands], Send]
+
+_USUAL_NOTICES: Final = NoticeOptions()
+_DESKTOP: Final = SendOptions()
+
+
+def notify(
+    *command: Command,
+    name: str = "notify",
+    options: NoticeOptions = _USUAL_NOTICES,
+    to: SendOptions = _DESKTOP,
+    connection: ConnectionOptions = DEFAULT_CONNECTION,
+) -> ExitCode:
+    """Notify a person when a session waits, ends, fails or fills its context; on the desktop, until it is stopped.
+
+    After `--` a command is run for each notice instead: JSON on stdin, LIFEBUS_NOTICE_TITLE and others in its
+    environment. The broker remembers under the name what was reported, over restarts of either.
+
+    Args:
+        command: The command and its arguments; no shell reads them.
+        name: The consumer's name; each channel needs its own. Default: notify.
+        options: What is reported, of whom, and when.
+        to: Where notices go.
+        connection: Where the broker is.
+    """
+    plan, channel, group_s = options.plan(), to.channel(command), options.group_s
+    chosen = SessionChoice(
+        adapters=tuple(parse_adapters(options.adapter)),
+        projects=tuple(split_values(options.project)),
+        sessions=tuple(split_values(options.session)),
+    )
+
+    async def work(bus: "Bus") -> ExitCode:
+        import anyio  # noqa: PLC0415
+
+        from lifebus.cli.bus.serve import cancel_on_signal  # noqa: PLC0415
+        from lifebus.cli.tools.notify_loop import Notifier  # noqa: PLC0415
+        from lifebus_transports.processes import Commands  # noqa: PLC0415
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(cancel_on_signal, tasks.cancel_scope)
+            send = channel.make(Commands(tasks))
+            notifier = Notifier(bus, name, plan, send, accepts=chosen.accepts, group_s=group_s)
+            await notifier.run(lambda: say(f"notifying by {channel.word} as {name}; Ctrl-C stops", color="dim"))
+        return ExitCode.OK
+
+    return on_bus(connection, work, client_id=name, lasting=True)
+
+
+def _seconds(flag: str, text: str) -> float:
+    seconds = parse_seconds(text)
+    if not 0 <= seconds <= _LONGEST_S:
+        raise UsageError(f"{flag}: an hour at most")
+    return seconds
+
+
+def _is_quiet(hours: "QuietHours", at_ms: int) -> bool:
+    return hours.hold(at_ms, None)
+
+
+if TYPE_CHECKING:
+    from lifebus_supervisor.runtime.inbox.reminders import QuietHours

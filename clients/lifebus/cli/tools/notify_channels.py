@@ -1,0 +1,171 @@
+"""The ways by which `lifebus notify` sends a message: the desktop, a command, an address.
+
+The desktop and the signed POST are those of the inbox (docs/inbox.md, "Channels").
+"""
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from lifebus.cli.exit_codes import UsageError
+from lifebus.cli.tools.notify_loop import SendFault
+from lifebus.cli.tools.notify_rules import NoticeMessage
+
+if TYPE_CHECKING:
+    from lifebus_transports.processes import Commands
+
+Send = Callable[[NoticeMessage], Awaitable[None]]
+"""Sends a message, or raises `SendFault`."""
+
+_DESKTOP_S: Final = 10.0
+_SEEN: Final = ("DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS", "XAUTHORITY", "LIFEBUS_*")
+_FINE: Final = range(200, 300)
+
+
+def desktop_program(environ: Mapping[str, str] = os.environ, platform: str = sys.platform) -> str:
+    """Return the program that shows notices on this desktop.
+
+    Raises:
+        UsageError: there is none.
+    """
+    program = "osascript" if platform == "darwin" else "notify-send"
+    if shutil.which(program, path=environ.get("PATH")) is None:
+        other = "give a command after `--`, or an address with --webhook"
+        raise UsageError(f"there is no `{program}` here to show notices on the desktop; install it, {other}")
+    return program
+
+
+def to_desktop(commands: "Commands") -> Send:
+    """Return what shows messages on the desktop."""
+    from lifebus_supervisor.runtime.inbox.channels.channel import DeliveryFault  # noqa: PLC0415
+    from lifebus_supervisor.runtime.inbox.channels.desktop import desktop_words, show_on_desktop  # noqa: PLC0415
+
+    async def send(message: NoticeMessage) -> None:
+        try:
+            argv = desktop_words(message.title, message.text, message.message_id)
+            await show_on_desktop(argv, commands.run_once, _DESKTOP_S)
+        except DeliveryFault as fault:
+            raise SendFault(fault.detail) from None
+
+    return send
+
+
+def to_command(commands: "Commands", argv: Sequence[str], passing: Sequence[str], seconds: float) -> Send:
+    """Return what runs a command for each message: JSON on stdin, the most important of it in variables."""
+    from lifebus_transports.processes import CommandSpec  # noqa: PLC0415
+
+    async def send(message: NoticeMessage) -> None:
+        setting = {
+            "LIFEBUS_NOTICE_ID": message.message_id,
+            "LIFEBUS_NOTICE_TITLE": message.title,
+            "LIFEBUS_NOTICE_TEXT": message.text,
+            "LIFEBUS_NOTICE_COUNT": str(len(message.notices)),
+        }
+        if len(message.notices) == 1:
+            one = message.notices[0]
+            setting |= {
+                "LIFEBUS_NOTICE_KIND": one.kind,
+                "LIFEBUS_ADAPTER": one.adapter_id,
+                "LIFEBUS_SESSION": one.name,
+                "LIFEBUS_PROJECT": one.project,
+            }
+        spec = CommandSpec(argv=tuple(argv), passing=(*_SEEN, *passing), setting=setting)
+        finished = await commands.run_once(spec, msgspec.json.encode(message) + b"\n", seconds)
+        # A command that reads nothing has done its work all the same.
+        if finished.exit_code != 0:
+            why = finished.stderr or finished.detail or f"exit code {finished.exit_code}"
+            raise SendFault(f"`{argv[0]}` failed: {why}")
+
+    return send
+
+
+class Address:
+    """Where messages are posted, and what signs them: each a file, a variable, or the address as it is."""
+
+    def __init__(
+        self, url: str | None, url_file: str | None, url_variable: str | None, secret: tuple[str | None, str | None]
+    ) -> None:
+        self._url, self._url_file, self._url_variable, self._secret = url, url_file, url_variable, secret
+        if sum(one is not None for one in (url, url_file, url_variable)) > 1:
+            raise UsageError("--webhook, --webhook-file and --webhook-variable are three ways to say one thing")
+        if url is not None:
+            try:
+                check_address(url)
+            except ValueError as fault:
+                raise UsageError(f"--webhook: {fault}") from None
+
+    async def read(self) -> tuple[str, str | None]:
+        """Return the address and the secret, as they are now.
+
+        Raises:
+            SendFault: one of them cannot be read.
+        """
+        from lifebus_supervisor.runtime.inbox.channels.channel import DeliveryFault  # noqa: PLC0415
+        from lifebus_supervisor.runtime.inbox.channels.secrets import SecretSource  # noqa: PLC0415
+
+        try:
+            url = self._url or await SecretSource(self._url_file, self._url_variable).read(os.environ)
+            is_signed = any(self._secret)
+            secret = await SecretSource(*self._secret).read(os.environ) if is_signed else None
+            check_address(url)
+        except (DeliveryFault, ValueError) as fault:
+            raise SendFault(str(fault)) from None
+        return url, secret
+
+
+def check_address(url: str) -> None:
+    """Refuse an address that cannot be posted to, or that sends what sessions do over a network in the clear.
+
+    Raises:
+        ValueError: says why, without the address.
+    """
+    from lifebus_supervisor.runtime.inbox.settings import check_url  # noqa: PLC0415
+
+    check_url(url)
+    parts = urlsplit(url)
+    if parts.scheme == "http" and not _is_loopback(parts.hostname or ""):
+        raise ValueError("http:// is for this machine alone; write https://")
+
+
+def to_webhook(address: Address, seconds: float) -> Send:
+    """Return what posts messages as JSON, signed where there is a secret."""
+    import anyio  # noqa: PLC0415
+
+    from lifebus_supervisor.runtime.inbox.channels.channel import DeliveryFault  # noqa: PLC0415
+    from lifebus_supervisor.runtime.inbox.channels.http_post import PostFault, post  # noqa: PLC0415
+    from lifebus_supervisor.runtime.inbox.channels.secrets import signing_key  # noqa: PLC0415
+    from lifebus_supervisor.runtime.inbox.channels.webhook import signed_headers  # noqa: PLC0415
+
+    async def send(message: NoticeMessage) -> None:
+        url, secret = await address.read()
+        body = msgspec.json.encode(message)
+        headers = {"Content-Type": "application/json", "User-Agent": "lifebus", "webhook-id": message.message_id}
+        try:
+            if secret is not None:
+                headers = signed_headers(message.message_id, int(time.time()), body, signing_key(secret))
+            with anyio.fail_after(seconds):
+                answer = await post(url, headers, body)
+        except (PostFault, DeliveryFault) as fault:
+            raise SendFault(str(fault)) from None
+        except TimeoutError:
+            raise SendFault(f"the server did not answer within {seconds:g} s") from None
+        if answer.status not in _FINE:
+            raise SendFault(f"the server answered {answer.status}", answer.retry_after_s)
+
+    return send
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
