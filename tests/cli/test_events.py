@@ -26,6 +26,8 @@ def test_an_event_is_shown_as_its_page_has_it(alone: Shell, page: Any) -> None:
     ran, known = alone.call("contract", "events", page.stem), shown(alone, page.stem)
     assert [one["key"] for one in known["facts"]] == [key for key, _ in facts]
     assert {name: json.loads(body) for name, body in examples.items()} == known["examples"]
+    keys = dict(re.findall(r"^\| ([a-z -]+) \| (`cwd`.*|`lifebus`.*|`[a-z_]+`, .*) \|$", text, re.MULTILINE))
+    assert {one: ", ".join(f"`{key}`" for key in keys) for one, keys in known["metadata"].items()} == keys
     assert ran.code == 0
     for key, kind in facts:
         assert f"  {key}  {kind.strip()}\n" in ran.out

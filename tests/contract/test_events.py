@@ -79,6 +79,24 @@ def fits(fact: Fact, value: object) -> bool:
     return type(value) in TYPES[fact.kind] and (not fact.values or value in fact.values)
 
 
+def test_what_clients_are_asked_with_is_known_too(recorded: Recorded) -> None:
+    for (event, reporter), metadata in recorded.metadata.items():
+        bus = metadata["lifebus"]
+        assert set(bus) <= {"telemetry", "degradations"}
+        facts = bus["telemetry"].items()
+        strange = [key for key, value in facts if not any(fits(one, value) for one in known(event, key))]
+        # What the hook said that shows the event, which may be the hook of another one.
+        said = {key: value for key, value in metadata.items() if key != "lifebus"}
+        strange += [
+            key for key, value in said.items() if not any(one.key == key and fits(one, value) for one in every_fact())
+        ]
+        assert strange == [], (event, reporter)
+        # Clients get the path, whatever is recorded of it.
+        assert "cwd" not in said or str(said["cwd"]).startswith("/")
+    # Who reports an event with receipts can be asked about it.
+    assert {event for event, _ in recorded.examples} == {event for event, _ in recorded.metadata}
+
+
 def test_every_fact_of_a_hook_is_known() -> None:
     tables = [OWN_HOOKS, *(adapter.hooks for adapter in ADAPTERS.values())]
     missing = {

@@ -34,7 +34,8 @@ def _data_of(event: LifecycleEvent, recorded: Recorded) -> dict[str, object]:
     keys = [fact.key for fact in (*facts_of(event), *COMMON)]
     reported = {key: reporters for key in keys if (reporters := recorded.reporters(event, key))}
     examples = {one: recorded.examples[event, one] for one in REPORTERS if (event, one) in recorded.examples}
-    return {"reported_by": reported, "examples": msgspec.to_builtins(examples)}
+    metadata = {one: keys for one in REPORTERS if (keys := _metadata_keys(event, one, recorded))}
+    return {"metadata": metadata, "reported_by": reported, "examples": msgspec.to_builtins(examples)}
 
 
 def page(event: LifecycleEvent, recorded: Recorded) -> str:
@@ -50,6 +51,7 @@ def _page(event: LifecycleEvent, recorded: Recorded) -> Iterator[str]:
     yield "`telemetry_summary` may have these, and the facts of [any receipt](README.md#any-receipt):\n"
     yield from HEAD
     yield from (_row(fact, recorded.reporters(event, fact.key)) for fact in facts_of(event))
+    yield from _dispatch(event, recorded)
     yield "\n## Examples\n"
     if not reporters:
         yield "No recording has one. The catalogue, `broker/lifebus_contract/facts`, names tests that show them."
@@ -59,6 +61,23 @@ def _page(event: LifecycleEvent, recorded: Recorded) -> Iterator[str]:
     for one in reporters:
         body = json.dumps(msgspec.to_builtins(recorded.examples[event, one]), indent=2, ensure_ascii=False)
         yield f"\n### {one}\n\n```json\n{body}\n```"
+
+
+def _dispatch(event: LifecycleEvent, recorded: Recorded) -> Iterator[str]:
+    """Yield what callback clients find in the request's metadata."""
+    asked = [one for one in REPORTERS if _metadata_keys(event, one, recorded)]
+    if asked:
+        yield "\n## In a dispatch\n"
+        yield "A callback client gets all facts in `request.metadata.lifebus.telemetry`."
+        yield "`request.metadata` itself has what the hook said that shows the event:\n"
+        yield "| harness | keys of `request.metadata` |"
+        yield "|---|---|"
+        for one in asked:
+            yield f"| {one} | {', '.join(f'`{key}`' for key in _metadata_keys(event, one, recorded))} |"
+
+
+def _metadata_keys(event: LifecycleEvent, reporter: str, recorded: Recorded) -> list[str]:
+    return sorted(recorded.metadata.get((event, reporter), {}))
 
 
 def _row(fact: Fact, reporters: list[str]) -> str:

@@ -4,10 +4,14 @@ import tempfile
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import anyio
 
-from lifebus_contract import LifecycleEvent, Receipt
+from lifebus_broker.ports import Evidence
+from lifebus_broker.routing.clients import CallbackClient
+from lifebus_contract import CallbackResponse, DispatchEnvelope, LifecycleEvent, Receipt
+from lifebus_contract.facts.fact import ANY_EVENT
 from lifebus_contract.fields import FactValue
 from support.adapters.app_server_recordings import RECORDINGS
 from support.adapters.calls import CAPTURE_FILES
@@ -22,6 +26,10 @@ Reported = tuple[LifecycleEvent, str]
 """A fact of an event."""
 
 
+Place = tuple[LifecycleEvent, str]
+"""An event, and who reports it."""
+
+
 @dataclass
 class Recorded:
     """What the recordings yield: the values of each fact by reporter, and the richest receipt of each."""
@@ -29,9 +37,9 @@ class Recorded:
     values: dict[Reported, dict[str, set[FactValue]]] = field(
         default_factory=lambda: defaultdict(lambda: defaultdict(set))
     )
-    examples: dict[tuple[LifecycleEvent, str], Receipt] = field(
-        default_factory=dict[tuple[LifecycleEvent, str], Receipt]
-    )
+    examples: dict[Place, Receipt] = field(default_factory=dict[Place, Receipt])
+    metadata: dict[Place, dict[str, Any]] = field(default_factory=dict[Place, dict[str, Any]])
+    """What the metadata of the requests has that clients are asked with: every key, with the newest value."""
 
     def add(self, reporter: str, receipt: Receipt) -> None:
         """Take one more receipt."""
@@ -53,24 +61,40 @@ def _says(receipt: Receipt) -> int:
     return len([value for value in receipt.telemetry_summary.values() if value is not None])
 
 
-async def _play(recording: Path) -> tuple[str, list[Receipt]]:
-    """Return who is recorded, and every receipt that the recording becomes."""
+class _Asked:
+    """A callback client that only takes note of what it is asked with."""
+
+    def __init__(self, recorded: Recorded, reporter: str) -> None:
+        self._recorded, self._reporter = recorded, reporter
+
+    async def invoke(self, envelope: DispatchEnvelope, evidence: Evidence) -> CallbackResponse:
+        request = envelope.request
+        self._recorded.metadata.setdefault((request.event, self._reporter), {}).update(request.metadata)
+        return CallbackResponse.ok()
+
+
+async def _play(recording: Path, asked: _Asked | None = None) -> list[Receipt]:
+    """Return every receipt that a recording becomes; with a client, that is asked about each event."""
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory)
         async with supervised(place) as rig:
+            if asked is not None:
+                rig.bus.clients.add(CallbackClient(client_id="asked", events=frozenset(ANY_EVENT), invoker=asked))
             if recording in RECORDINGS:
-                return APP_SERVER, await observed.play(rig, recording)
+                return await observed.play(rig, recording)
             home = place / "home"
             home.mkdir()
-            return recording.parent.parent.name, await replaying.play(rig, recording, home)
+            return await replaying.play(rig, recording, home)
 
 
 async def _play_all() -> Recorded:
     recorded = Recorded()
     for recording in [*CAPTURE_FILES, *RECORDINGS]:
-        reporter, receipts = await _play(recording)
-        for receipt in receipts:
+        reporter = APP_SERVER if recording in RECORDINGS else recording.parent.parent.name
+        for receipt in await _play(recording):
             recorded.add(reporter, receipt)
+        # Apart: a client has receipts of its own, and the examples are those of a session that nobody is asked about.
+        await _play(recording, _Asked(recorded, reporter))
     return recorded
 
 

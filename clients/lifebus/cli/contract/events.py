@@ -35,7 +35,10 @@ class KnownFact(Struct, frozen=True, kw_only=True):
 
 
 class KnownEvent(Struct, frozen=True, kw_only=True):
-    """An event as `--json` shows it; `examples` is a receipt of each harness that tells it."""
+    """An event as `--json` shows it; `examples` is a receipt of each harness that tells it.
+
+    `metadata` has, by harness, the keys of `request.metadata` with which callback clients are asked.
+    """
 
     event: str
     meaning: str
@@ -43,6 +46,7 @@ class KnownEvent(Struct, frozen=True, kw_only=True):
     can_be_emitted: bool
     facts: tuple[KnownFact, ...]
     common: tuple[KnownFact, ...]
+    metadata: dict[str, tuple[str, ...]]
     examples: dict[str, dict[str, Any]]
 
 
@@ -72,7 +76,7 @@ def events(
 
 def known_event(event: LifecycleEvent) -> KnownEvent:
     """Return what is known of an event: its facts from the catalogue, and what the recordings have."""
-    recorded = _recorded().get(event.value, {"reported_by": {}, "examples": {}})
+    recorded = _recorded().get(event.value, {"reported_by": {}, "metadata": {}, "examples": {}})
     reported: dict[str, Sequence[str]] = recorded["reported_by"]
     has_receipts = event in ANY_EVENT
     return KnownEvent(
@@ -82,6 +86,7 @@ def known_event(event: LifecycleEvent) -> KnownEvent:
         can_be_emitted=has_receipts,
         facts=tuple(_known(fact, reported) for fact in facts_of(event)),
         common=tuple(_known(fact, reported) for fact in COMMON) if has_receipts else (),
+        metadata=recorded["metadata"],
         examples=recorded["examples"],
     )
 
@@ -139,6 +144,11 @@ def _lines(known: KnownEvent, examples: dict[str, dict[str, Any]]) -> Iterator[s
         return
     yield from _facts("Facts", known.facts)
     yield from _facts("Facts that any receipt may have", known.common)
+    if known.metadata:
+        yield ""
+        yield paint("Keys of request.metadata in a dispatch; all facts are in its lifebus.telemetry", "bold")
+    for harness, keys in known.metadata.items():
+        yield f"  {harness}: {', '.join(keys)}"
     for harness, receipt in examples.items():
         yield ""
         yield paint(f"A receipt of {harness}", "bold")
