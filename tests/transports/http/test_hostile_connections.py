@@ -6,7 +6,7 @@ import contextlib
 import os
 import socket
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -46,7 +46,7 @@ SLOW = {
 
 
 @contextmanager
-def plain(address: Address, text: str = "", **buffer: int) -> Iterator[socket.socket]:
+def plain(address: Address, text: str = "", **buffer: int) -> Generator[socket.socket]:
     """A plain connection that has sent some text, in which port and token stand for themselves."""
     with socket.socket() as found:
         if "read" in buffer:

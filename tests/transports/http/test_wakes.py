@@ -85,7 +85,7 @@ def test_one_follower_of_a_few_records_waits_next_to_nothing() -> None:
 
 
 def test_a_crowd_is_woken_less_often_than_one() -> None:
-    counts = []
+    counts: list[int] = []
     for count in (1, 100, 1_000):
         crowd = Crowd(count)
         for _ in range(1_000):
