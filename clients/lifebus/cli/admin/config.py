@@ -44,11 +44,12 @@ def show(*, config: _File = None, origin: bool = False, json: bool = False) -> E
 
 
 @app.command
-def check(file: Path | None = None, /) -> ExitCode:
+def check(file: Path | None = None, /, *, json: bool = False) -> ExitCode:
     """Check the settings and the manifests they name; exit code 78 if something is wrong.
 
     Args:
         file: The configuration file; without one, the file that a broker would read.
+        json: Answer in JSON.
     """
     from lifebus_supervisor.configuration.adapters import configured_adapters  # noqa: PLC0415
     from lifebus_supervisor.configuration.resolution import load  # noqa: PLC0415
@@ -56,6 +57,9 @@ def check(file: Path | None = None, /) -> ExitCode:
     settings, origins = load(config_path=file)
     adapters = configured_adapters(settings).all()
     changed = [key for key, one in origins.items() if one.source != "default"]
+    if json:
+        put_json({"valid": True, "changed": changed, "adapters": [one.manifest.adapter_id for one in adapters]})
+        return ExitCode.OK
     put(f"{paint('valid', 'green')}: {len(changed)} settings differ from the defaults, {len(adapters)} adapters")
     if not changed:
         say("`lifebus config show` lists all settings")

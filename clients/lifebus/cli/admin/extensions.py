@@ -126,12 +126,13 @@ def audit(*, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
 
 
 @app.command
-def new(name: str, /, *, root: Annotated[Path | None, Parameter(name="--in")] = None) -> ExitCode:
+def new(name: str, /, *, root: Annotated[Path | None, Parameter(name="--in")] = None, json: bool = False) -> ExitCode:
     """Write an extension to begin with; it asks no broker.
 
     Args:
         name: The name of its folder.
         root: The folder to make it in; by default `agents` beside the configuration file, where it is found.
+        json: Answer in JSON.
     """
     import os  # noqa: PLC0415
 
@@ -151,6 +152,9 @@ def new(name: str, /, *, root: Annotated[Path | None, Parameter(name="--in")] = 
         raise UsageError(f"{clean(str(folder))} is there already") from None
     (folder / "extension.toml").write_text(_MANIFEST.format(name=name))
     (folder / "events.py").write_text(_CODE.format(name=name))
+    if json:
+        put_json({"folder": str(folder), "files": ["extension.toml", "events.py"]})
+        return ExitCode.OK
     put(clean(f"{folder}: extension.toml, events.py"))
     # Which roots the broker has, nobody is asked here.
     where = "" if root is None else f", where {clean(str(root))} is one of its roots"

@@ -94,7 +94,7 @@ def keep(
         session: The session that is to be renewed, by its id or a short name, e.g. api#3; it goes before the directory.
         cwd: The directory in which the next session starts; by default this one.
         ttl: How long to keep it, e.g. 2h; by default as the profile says.
-        connection: Where the broker is that knows short names.
+        connection: Where the broker is that knows short names, and the form of the answer.
     """
     settings, store = _open(profile)
     if session is not None and any(sign in session for sign in "#/"):
@@ -105,7 +105,10 @@ def keep(
 
     directory = str((cwd or Path.cwd()).absolute())
     store.save(structs.replace(record, session=session, cwd=directory))
-    say(f"kept {record.size} bytes for {clean(thread)}")
+    if connection.json:
+        put_json({"thread": thread, "state": record.state, "bytes": record.size})
+    else:
+        say(f"kept {record.size} bytes for {clean(thread)}")
     return ExitCode.OK
 
 
@@ -142,15 +145,20 @@ def show(thread: str, /, *, profile: str | None = None, consume: bool = False) -
 
 
 @continuation_app.command
-def remove(thread: str, /, *, profile: str | None = None) -> ExitCode:
+def remove(thread: str, /, *, profile: str | None = None, json: bool = False) -> ExitCode:
     """Drop the record of a thread, in whatever state it is; exit code 1 if there is none.
 
     Args:
         thread: The thread.
         profile: The renewal profile, needed if several are configured.
+        json: Answer in JSON.
     """
     settings, store = _open(profile)
     dropped = store.drop(settings.profile, thread)
+    if json:
+        state, size = (None, 0) if dropped is None else (dropped.state, dropped.size)
+        put_json({"thread": thread, "state": state, "bytes": size})
+        return ExitCode.NEGATIVE if dropped is None else ExitCode.OK
     say("nothing is kept of this thread" if dropped is None else f"dropped, it was {dropped.state.value}")
     return ExitCode.NEGATIVE if dropped is None else ExitCode.OK
 

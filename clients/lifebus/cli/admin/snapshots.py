@@ -45,11 +45,12 @@ def list_all(*, json: _Json = False) -> ExitCode:
 
 
 @app.command
-def show(which: str | None = None, /) -> ExitCode:
+def show(which: str | None = None, /, *, json: _Json = False) -> ExitCode:  # noqa: ARG001  it is JSON in any case
     """Print a snapshot whole, as JSON.
 
     Args:
         which: Its id or its file; the newest by default.
+        json: Answer in JSON, as without it.
     """
     import msgspec  # noqa: PLC0415
 

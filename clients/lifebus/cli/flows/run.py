@@ -205,6 +205,7 @@ class RunPrinter:
     def __init__(self, flow: "FlowDefinition", *, json: bool, seen: "RunInfo | None" = None) -> None:
         self._flow, self.json = flow, json
         self._last = seen
+        self._is_shown = False
         self._width = max(len(one.step_id) for one in flow.steps)
 
     def show_id(self, run: "RunInfo") -> None:
@@ -228,14 +229,21 @@ class RunPrinter:
         self._last = run
         if self.json:
             if found:
-                put_whole_json(run, indent=0)
+                self._put_document(run)
             return
         for change in found:
             self._put(run, change)
 
+    def _put_document(self, run: "RunInfo") -> None:
+        self._is_shown = True
+        put_whole_json(run, indent=0)
+
     def end(self, run: "RunInfo") -> None:
         """Say what to do next, where a person has something to do."""
         if self.json:
+            # A program that asks about a run to which nothing happens gets it all the same.
+            if not self._is_shown:
+                self._put_document(run)
             return
         for line in next_steps(run):
             say(line, color="dim")

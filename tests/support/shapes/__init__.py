@@ -1,0 +1,1 @@
+"""What each command prints with `--json`, as types: docs/json is generated from them."""
