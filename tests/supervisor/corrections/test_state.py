@@ -20,6 +20,8 @@ OF_RECEIPTS = {
     "by_event",
     "by_payload",
     "by_status",
+    "failed",
+    "failures",
     "last_at_epoch_s",
     "last_event",
     "last_position",
