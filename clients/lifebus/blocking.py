@@ -63,6 +63,7 @@ __all__ = [
     "BlockingExtensions",
     "BlockingFlows",
     "BlockingInbox",
+    "BlockingJobs",
     "BlockingSignals",
     "BlockingSubscription",
     "BlockingTranscripts",
