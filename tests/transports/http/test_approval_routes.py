@@ -78,6 +78,7 @@ async def test_every_other_outcome_has_its_answer(
 ) -> None:
     async with decided(*states) as (_, client, _):
         answer = await client.post(DECIDE, json={"decision": "decline"})
+        assert answer.json()["status"] == expected[1]
         body = fits(answer, "post", PATH)
         assert (answer.status_code, body["status"], body["code"]) == expected
 
