@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import sys
+from pathlib import Path
 
 import anyio
 import pytest
@@ -21,27 +22,26 @@ needs_jq = pytest.mark.skipif(shutil.which("jq") is None, reason="needs jq")
 
 
 async def test_a_person_is_notified_of_a_permission(reader: Reader) -> None:
-    (notify,) = saved("notify-me", reader)
-    shown = reader.folder / "shown"
+    installed, own = saved("notify-me", reader)
+    shown, notices = reader.folder / "shown", reader.folder / "notices.txt"
     _program(reader, "notify-send", f'echo "$2" > {shown}.new && mv {shown}.new {shown}')
-    facts: dict[str, str | int | bool | None] = {
-        "waiting": "begun",
-        "waiting_for": "permission",
-        "waiting_kind": "Bash",
-    }
+    facts: dict[str, str | int | bool | None] = {"waiting": "begun", "waiting_for": "permission"}
+    facts["waiting_kind"] = "Bash"
     async with broker_of(reader) as bus:
         await happened(bus, "session.started")
 
-        async def waits() -> bool:
+        # Nobody can say when a program has begun to follow, so the session waits until it is noticed.
+        async def waits(made: Path) -> str:
             tick = lifebus.make_request("supervisor.tick", "claude", session="s1")
             await bus.emit(lifebus.Emission(request=tick, telemetry=facts))
-            return shown.exists()
+            return _text(made)
 
-        with reader.started(notify) as process:
+        with reader.started(own) as process:
             assert process.stdout is not None
             assert await anyio.to_thread.run_sync(process.stdout.readline) == b"waiting\n"
-            await until_answered(waits, bool)  # nobody can say when a program has begun to follow
-    assert shown.read_text() == "claude#1 waits: permission Bash\n"
+            assert await until_answered(lambda: waits(shown), bool) == "claude#1 waits: permission Bash\n"
+        with reader.started(installed):
+            assert "claude#1" in await until_answered(lambda: waits(notices), bool)
 
 
 async def test_each_new_session_gets_the_notes(reader: Reader) -> None:
@@ -136,6 +136,11 @@ async def test_an_extension_allows_what_is_on_its_list(reader: Reader) -> None:
         await on.client.until("turn/completed")
         answers = [line["result"]["decision"] for line in on.read_by_server() if "decision" in line.get("result", {})]
     assert answers == ["accept"]
+
+
+def _text(path: Path) -> str:
+    """Return what is in a file, and nothing of one that is not there yet."""
+    return path.read_text() if path.exists() else ""
 
 
 def _codex(reader: Reader) -> None:

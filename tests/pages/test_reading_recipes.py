@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import shutil
 import sqlite3
 from contextlib import closing
@@ -86,6 +87,16 @@ async def test_an_export_is_the_same_as_json_csv_and_sql(reader: Reader) -> None
         assert made.execute("SELECT receipt_id, event FROM receipts ORDER BY rowid").fetchall() == [
             (body["receipt_id"], body["event"]) for body in bodies
         ]
+
+
+@needs_jq
+async def test_a_report_counts_what_happened(reader: Reader) -> None:
+    shown_to_people, numbers = saved("report", reader)
+    async with broker_of(reader) as bus:
+        await happened(bus, "session.started", "frame.opened", "frame.ended")
+        shown = await ran(reader, shown_to_people)
+        assert (shown.code, len(re.findall(r"(?m)^claude +- +1 +1 ", shown.text))) == (0, 2), shown.text
+        assert (await ran(reader, numbers)).text == "claude -: 1 turns, 0 failures\n"
 
 
 async def test_a_backup_is_checked_and_comes_back(reader: Reader) -> None:
