@@ -13,6 +13,7 @@ import pytest
 
 from lifebus.cli.arguments import parse_moment
 from lifebus.cli.exit_codes import UsageError
+from lifebus.cli.terminal import fitting
 from support.command_line import Shell, broker_up, fork
 from support.patience import PATIENCE_S
 
@@ -185,3 +186,30 @@ def test_help_that_nobody_reads_to_its_end_ends_as_other_commands(alone: Shell) 
     line = f'"{sys.executable}" -m lifebus --help | (exec 0<&-); echo "${{PIPESTATUS[0]}}"'
     ran = subprocess.run(["bash", "-c", line], capture_output=True, text=True, env=alone.environment, check=False)
     assert (ran.stdout.strip() in {"141", "0"}, ran.stderr) == (True, "")
+
+
+@pytest.mark.parametrize(
+    ("widths", "room", "fits"),
+    [
+        ([5, 5], 80, [5, 5]),
+        ([10, 60, 20], 60, [10, 26, 20]),
+        ([10, 40, 40], 60, [10, 23, 23]),
+        ([40, 9, 9], 50, [40, 8, 8]),
+        ([90], 50, [90]),
+    ],
+)
+def test_the_widest_columns_of_a_table_give_way_but_never_the_first(
+    widths: list[int], room: int, fits: list[int]
+) -> None:
+    assert fitting(widths, room) == fits
+
+
+@pytest.mark.parametrize("words", [("contract", "manifest", "list"), ("contract", "events")], ids=" ".join)
+def test_a_table_fits_the_terminal_and_is_whole_in_a_pipe(alone: Shell, words: tuple[str, ...]) -> None:
+    whole = alone.call(*words).out.splitlines()
+    shown = alone.on_terminal(*words, variables={"NO_COLOR": "1"}).out.splitlines()
+    assert len(shown) == len(whole)
+    assert max(map(len, shown)) <= 80 < max(map(len, whole))
+    assert [line.split()[:1] for line in shown] == [line.split()[:1] for line in whole]
+    assert any("…" in line for line in shown)
+    assert not any("…" in line for line in whole)

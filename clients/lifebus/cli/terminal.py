@@ -1,6 +1,7 @@
 """Output: data on stdout, talk on stderr, colour only where it is wanted, nothing that could steer a terminal."""
 
 import os
+import shutil
 import sys
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,6 +15,9 @@ _COLORS: Final = {
     "dim": "2",
     "bold": "1",
 }
+_NARROWEST: Final = 8
+"""Fewest columns that a column of a table is cut to."""
+
 _STATUS_COLORS: Final = {
     "observed": "",
     "delivered": "green",
@@ -129,23 +133,54 @@ def time_text(at_ms: int | None) -> str:
 def put_table(
     titles: Sequence[str], rows: Iterable[Sequence[str]], *, color_of: Mapping[str, str] | None = None
 ) -> None:
-    """Write aligned columns without lines; cells that `color_of` knows are coloured by it."""
+    """Write aligned columns without lines; cells that `color_of` knows are coloured by it.
+
+    On a terminal the table fits its width: the widest cells are cut, with a sign, but never those of the first column,
+    whose names other commands take.  A pipe gets everything.
+    """
     cells = [[clean(cell) for cell in row] for row in rows]
     widths = [max(_width(row[index]) for row in [list(titles), *cells]) for index in range(len(titles))]
+    if sys.stdout.isatty():
+        widths = fitting(widths, shutil.get_terminal_size().columns)
     put(paint(_joined(titles, widths), "bold"))
     colors = color_of or {}
     for row in cells:
         # Padding is added outside the colour codes: they take no column, and the last cell needs none.
         last = len(row) - 1
+        shown = [_cut(cell, width) for cell, width in zip(row, widths, strict=True)]
         parts = [
-            paint(cell, colors.get(cell, "")) + ("" if index == last else " " * (widths[index] - _width(cell)))
-            for index, cell in enumerate(row)
+            paint(cut, colors.get(cell, "")) + ("" if index == last else " " * (widths[index] - _width(cut)))
+            for index, (cell, cut) in enumerate(zip(row, shown, strict=True))
         ]
         put("  ".join(parts).rstrip())
 
 
+def fitting(widths: Sequence[int], room: int) -> list[int]:
+    """Return the widths of columns with which a table has room, two spaces between: the widest give way first."""
+    found = list(widths)
+    excess = sum(found) + 2 * (len(found) - 1) - room
+    while excess > 0:
+        widest = max(range(1, len(found)), key=lambda index: found[index], default=None)
+        # Narrower columns would say nothing any more; then the terminal breaks the lines.
+        if widest is None or found[widest] <= _NARROWEST:
+            break
+        found[widest] -= 1
+        excess -= 1
+    return found
+
+
+def _cut(cell: str, width: int) -> str:
+    """Return what of a cell has room, with a sign where it was cut."""
+    if _width(cell) <= width:
+        return cell
+    short = cell
+    while short and _width(short) > width - 1:
+        short = short[:-1]
+    return f"{short}…"
+
+
 def _joined(row: Sequence[str], widths: Sequence[int]) -> str:
-    return "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    return "  ".join(_cut(cell, width).ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
 def _width(text: str) -> int:

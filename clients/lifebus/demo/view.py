@@ -14,6 +14,9 @@ from lifebus.demo.participants import CLIENTS
 from lifebus.demo.replay import HARNESSES, HookResult
 from lifebus_contract import Receipt
 
+_COLUMNS: Final = COLUMNS[1:]
+"""Those of `tail` but the time: recorded calls are played faster than they came."""
+
 _STATUS_STYLES: Final = {"delivered": "green", "skipped": "dim", "degraded": "yellow", "failed": "red"}
 _HARNESS_STYLES: Final = {"codex": "cyan", "claude": "magenta", "gemini": "blue"}
 _NEXT: Final = (
@@ -52,12 +55,12 @@ class DemoView:
             self._print(Text.assemble((f"{client.client_id} ", "bold"), client.shows))
         self._print(Text(f"followers: everything, each of {sessions} sessions, and `late`, which will hang up"))
         self._print(Text())
-        self._print(Text(" ".join(title.ljust(width) for title, width in COLUMNS).rstrip(), "bold"))
+        self._print(Text(" ".join(title.ljust(width) for title, width in _COLUMNS).rstrip(), "bold"))
 
     def receipt(self, receipt: Receipt) -> None:
         """Show a receipt as a row."""
-        session, sequence, event, status, note = (clean(cell) for cell in short_line(receipt))
-        widths = [width for _, width in COLUMNS]
+        session, sequence, event, status, note = (clean(cell) for cell in short_line(receipt)[1:])
+        widths = [width for _, width in _COLUMNS]
         style = _STATUS_STYLES.get(status, "")
         row = Text.assemble(
             (f"{session:<{widths[0]}} ", _HARNESS_STYLES.get(receipt.adapter_id, "")),
