@@ -45,7 +45,16 @@ def in_navigation(page: str, text: str, repository: Path) -> str:
     if page == START:
         return "".join(_table(pages, name) for name, pages in parts_of(text).items())
     beside = folder_pages(f"{page}.md", repository)
-    return _table(beside, "") if beside else ""
+    return (_table(beside, "") if beside else "") + unlisted_schemas(page, text, repository)
+
+
+def unlisted_schemas(page: str, text: str, repository: Path) -> str:
+    """Return links to the JSON files beside a folder's page that it does not name: the repository shows them itself."""
+    path = PurePosixPath(f"{page}.md")
+    if path.name != FOLDER_PAGE:
+        return ""
+    names = [file.name for file in sorted((repository / path.parent).glob("*.json"))]
+    return "".join(f"\n- [{name}]({name})" for name in names if f"({name})" not in text)
 
 
 def _table(pages: list[str], caption: str) -> str:

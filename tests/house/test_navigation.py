@@ -1,5 +1,6 @@
 """The site's navigation leads to every page, in five parts; what Sphinx is given for it is what the lists say."""
 
+import re
 import tomllib
 
 import pytest
@@ -40,6 +41,22 @@ def test_the_lists_are_what_sphinx_is_given(page: str, captions: int) -> None:
         assert entries == beside - {page}
     else:
         assert added == ""
+
+
+def test_no_link_leads_to_a_folder_which_the_site_cannot_show() -> None:
+    links = {document: re.findall(r"\]\((?!https?:)([^)#\s]+)[^)]*\)", document.read_text()) for document in DOCUMENTS}
+    folders = {
+        name_of(document): [one for one in found if (document.parent / one).is_dir()]
+        for document, found in links.items()
+    }
+    assert {name: found for name, found in folders.items() if found} == {}
+
+
+def test_files_that_the_page_of_a_folder_does_not_name_are_listed_in_the_site() -> None:
+    page = "docs/json/README"
+    text = (REPOSITORY / f"{page}.md").read_text()
+    added = in_navigation(page, text, REPOSITORY)
+    assert [file.name for file in (DOCS / "json").glob("*.json") if f"]({file.name})" not in added] == []
 
 
 def test_the_site_has_libraries_of_its_own_and_the_checks_build_it() -> None:
