@@ -67,6 +67,7 @@ ABOUT = {
     "test_extensions": (
         *("extensions new", "extensions list", "extensions reload", "extensions trust", "extensions audit"),
     ),
+    "test_tools_that_run_until_they_are_stopped": ("notify", "inject"),
     "test_sessions_that_are_closed_and_forgotten": ("sessions close", "sessions forget"),
     "test_hooks": ("hooks plan", "hooks install", "hooks status", "hooks test", "hooks remove"),
     "test_a_broker_in_the_background_and_as_a_service": (
@@ -90,8 +91,11 @@ class Checker:
         before = words.index("--") if "--" in words else len(words)
         run = shell.run if apart else shell.call
         ran = run(*command.split(), *words[:before], "--json", *words[before:], stdin=stdin)
+        return self.hold(command, self._documents(command, ran))
+
+    def hold(self, command: str, documents: list[Any]) -> Any:
+        """Hold what a command has printed against its schema, and return it."""
         self.seen.add(command)
-        documents = self._documents(command, ran)
         schema = jsonschema_rs.validator_for(strict(json.loads(file_of(command).read_text())))
         for one in documents:
             found = [f"{command}: {fault.instance_path}: {fault.message[:300]}" for fault in schema.iter_errors(one)]
@@ -246,6 +250,28 @@ def test_named_consumers(alone: Shell, check: Checker) -> None:
         assert len(check(alone, "clients dead", "mirror")) == 1
         check(alone, "clients reset-cursor", "mirror", "--to", "start", "--yes")
         check(alone, "clients remove", "mirror", "--yes")
+
+
+def test_tools_that_run_until_they_are_stopped(alone: Shell, check: Checker, tmp_path: Path) -> None:
+    note = tmp_path / "note"
+    note.write_text("Use tabs.")
+    with (
+        broker_up(alone),
+        alone.started("notify", "--json", "--on", "ends", "--group", "0s", "--", "true") as notifying,
+        alone.started("inject", "--json", "--file", str(note)) as injecting,
+    ):
+        assert notifying.stderr is not None
+        assert notifying.stdout is not None
+        assert injecting.stderr is not None
+        assert injecting.stdout is not None
+        assert b"notifying by" in notifying.stderr.readline()
+        while b"injecting as" not in injecting.stderr.readline():
+            pass
+        for event in ("session.started", "session.ended"):
+            ran = alone.call("emit", event, "--adapter", "codex", "--session", "s1", "--timeout", "60s")
+            assert ran.code == 0, ran
+        check.hold("inject", [json.loads(injecting.stdout.readline())])
+        check.hold("notify", [json.loads(notifying.stdout.readline())])
 
 
 async def write_and_observe(runtime_dir: Path) -> None:

@@ -29,6 +29,7 @@ FIRST: Final = {
     "receipts": Row("read.receipts:app", "Read, export and verify what was recorded."),
     # Tools of the box stand here, with their modules in `tools`.
     "notify": Row("tools.notify:notify", "Tell you when a session waits, ends, fails or is full."),
+    "inject": Row("tools.inject:inject", "Put a text into the context of sessions that begin."),
     "report": Row("tools.report:report", "Sum up what happened, by harness and project."),
     "clients": Row("bus.clients:app", "List clients and named consumers, and how far they are."),
     "config": Row("admin.config:app", "Show and check the settings."),

@@ -4,19 +4,16 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
-from lifebus.cli.tools.notify_rules import NoticeMessage
 from support.command_line import Shell, broker_up
 from support.fork_server import Process
 from support.inbox.http_receiver import receiving
-from support.paths import DOCS
 from support.patience import PATIENCE_S
 from support.running import short_directory
 
@@ -44,7 +41,7 @@ def hook(shell: Shell, session: str, payload: dict[str, Any]) -> None:
 
 
 @contextmanager
-def notifying(shell: Shell, *arguments: str) -> Iterator[Process]:
+def notifying(shell: Shell, *arguments: str) -> Generator[Process]:
     """`lifebus notify` while it runs, ready at the beginning of the block."""
     with shell.started("notify", *arguments) as process:
         assert process.stderr is not None
@@ -57,7 +54,7 @@ def notifying(shell: Shell, *arguments: str) -> Iterator[Process]:
 
 
 @contextmanager
-def written(folder: Path) -> Iterator[tuple[list[str], Callable[[], dict[str, Any]]]]:
+def written(folder: Path) -> Generator[tuple[list[str], Callable[[], dict[str, Any]]]]:
     """A command that hands what it is told to the test, through a pipe; and what reads the next."""
     pipe, script = folder / "told", folder / "told.sh"
     os.mkfifo(pipe)
@@ -172,7 +169,3 @@ def test_a_kill_before_the_acknowledgement_repeats_a_notice_and_one_after_it_doe
 def test_what_cannot_be_done_is_said_at_the_start(alone: Shell, arguments: tuple[str, ...], said: str) -> None:
     ran = alone.call("notify", *arguments, PATH=str(alone.directory) if not arguments else os.defpath)
     assert (ran.code, said in ran.err, "secret" in ran.err) == (2, True, False), ran.err
-
-
-def test_what_a_command_reads_is_what_the_schema_says() -> None:
-    assert json.loads((DOCS / "json/notice.json").read_text()) == msgspec.json.schema(NoticeMessage)

@@ -69,7 +69,8 @@ def test_a_context_is_reported_when_it_gets_full_and_again_once_it_was_emptier(
                 occasions.note_pressure(earlier, KEY)
         if occasions.kind_of(one, KEY) == "pressure":
             found.append(number)
-    expected, is_armed = [], True
+    expected: list[int] = []
+    is_armed = True
     for number, used in enumerate(measured):
         if used is not None and used >= bound and is_armed:
             expected.append(number)

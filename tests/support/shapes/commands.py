@@ -5,6 +5,8 @@ from typing import Any, Final
 from lifebus.cli.admin.harness_checks import CheckResult
 from lifebus.cli.admin.hook_canary import Canary
 from lifebus.cli.contract.events import KnownEvent
+from lifebus.cli.tools.inject_rules import InjectOutcome
+from lifebus.cli.tools.notify_rules import NoticeMessage
 from lifebus.cli.tools.report import ActivityReport
 from lifebus.loa.conformance.check import Finding
 from lifebus_adapters.conformance import CheckFinding
@@ -54,6 +56,8 @@ SHAPES: Final[dict[str, Any]] = {
     "sessions close": shared.FollowedReceipt,
     "sessions forget": shared.FollowedReceipt,
     "report": ActivityReport,
+    "notify": NoticeMessage,
+    "inject": InjectOutcome,
     "receipts list": shared.FollowedReceipt,
     "receipts show": Receipt,
     "receipts export": AnyOf(Receipt, shared.Damaged),
@@ -137,7 +141,7 @@ SHAPES: Final[dict[str, Any]] = {
 LINES: Final = frozenset(
     {
         *("tail", "receipts list", "receipts export", "clients dead", "flow run", "flow resume", "flow logs", "emit"),
-        *("sessions close", "sessions forget"),
+        *("sessions close", "sessions forget", "notify", "inject"),
         *("app-server signals", "contract validate", "dev tick", "sessions close", "sessions forget"),
     }
 )

@@ -11,8 +11,8 @@ from lifebus.cli.bus.programs import require_program
 from lifebus.cli.choices import Adapters, Words, parse_adapters, split_values
 from lifebus.cli.connection import on_bus
 from lifebus.cli.exit_codes import ExitCode, UsageError
-from lifebus.cli.terminal import say
-from lifebus.cli.tools.notify_rules import KINDS, NoticePlan
+from lifebus.cli.terminal import put_json, say
+from lifebus.cli.tools.notify_rules import KINDS, NoticeMessage, NoticePlan
 from lifebus.cli.tools.session_choice import SessionChoice
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def notify(
         name: The consumer's name; each channel needs its own. Default: notify.
         options: What is reported, of whom, and when.
         to: Where notices go.
-        connection: Where the broker is.
+        connection: Where the broker is; --json prints what was sent.
     """
     plan, channel, group_s = options.plan(), to.channel(command), options.group_s
     chosen = SessionChoice(
@@ -185,11 +185,22 @@ def notify(
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(cancel_on_signal, tasks.cancel_scope)
             send = channel.make(Commands(tasks))
+            send = _printed(send) if connection.json else send
             notifier = Notifier(bus, name, plan, send, accepts=chosen.accepts, group_s=group_s)
             await notifier.run(lambda: say(f"notifying by {channel.word} as {name}; Ctrl-C stops", color="dim"))
         return ExitCode.OK
 
     return on_bus(connection, work, client_id=name, lasting=True)
+
+
+def _printed(send: "Send") -> "Send":
+    """Return what sends a message and then prints it."""
+
+    async def send_and_print(message: NoticeMessage) -> None:
+        await send(message)
+        put_json(message, indent=0)
+
+    return send_and_print
 
 
 def _seconds(flag: str, text: str) -> float:

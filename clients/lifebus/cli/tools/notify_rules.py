@@ -58,7 +58,7 @@ class Notice(Struct, frozen=True, kw_only=True):
 
 
 class NoticeMessage(Struct, frozen=True, kw_only=True):
-    """What is shown, posted, or written to a command's stdin (docs/json/notice.json).
+    """What is shown, posted, or written to a command's stdin (docs/json/notify.json).
 
     `message_id` is the same for each try of the same notices.  `summed` counts by kind what is too old to be shown one
     by one, or happened in quiet hours.
