@@ -68,7 +68,11 @@ async def test_two_dialogs_at_once_are_one_behind_the_other(tmp_path: Path) -> N
             await rig.hook("claude", asks(tool))
 
         await at_once(lambda: asked("Bash"), lambda: asked("Edit"), lambda: asked("Write"))
-        found = told(await rig.since(before))
+        receipts = await rig.since(before)
+        found = told(receipts)
+        # By its beginning each is known from the others.
+        begun = [one.telemetry_summary for one in receipts if one.telemetry_summary["waiting"] == "begun"]
+        assert len({one["waiting_since_ms"] for one in begun}) == 3
         kinds = [one[2] for one in found[::2]]
         assert sorted(kinds) == ["Bash", "Edit", "Write"]
         # Each begins, and ends before the next one does; the last one is waited for.
@@ -91,3 +95,14 @@ async def test_a_word_that_never_arrived_is_said_again(tmp_path: Path) -> None:
         rig.news("claude", SESSION, Activity(session=SESSION), ToolsDone(session=SESSION, at_ms=now_ms + 5))
         assert told(await rig.tick(2)) == []
         assert told(await rig.tick(2)) == [("ended", "permission", "Bash")]
+
+
+async def test_an_end_on_its_way_is_of_its_own_wait(tmp_path: Path) -> None:
+    async with supervised(tmp_path) as rig:
+        await waiting(rig, "Bash")
+        monitor = rig.supervisor.monitors.get(("claude", SESSION))
+        assert monitor is not None
+        (wait,) = monitor.waits
+        earlier = {"waiting": "ended", "waiting_for": "permission", "waiting_since_ms": wait.since_ms - 1}
+        monitor.hand_over_waits([{**earlier, "frame_id": "t1"}], rig.clock.now())
+        assert monitor.waits == (wait,)

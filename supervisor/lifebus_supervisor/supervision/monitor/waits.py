@@ -10,12 +10,18 @@ from typing import Any, Final
 from msgspec import Struct
 
 from lifebus_broker.state.telemetry_keys import FRAME, WAITING, WAITING_FOR, WAITING_ID, WAITING_SINCE
-from lifebus_broker.state.waiting import Waits, waits_told
+from lifebus_broker.state.waiting import ENDED, Waits, waits_told
+from lifebus_contract.views import Wait
 
 UNDER_WAY_S: Final = 5.0
 """How long a word may be on its way, in seconds: what did not arrive by then is found again."""
 
 _SAME: Final = (WAITING, WAITING_FOR, FRAME, WAITING_ID, WAITING_SINCE)
+
+
+def word_of(facts: Mapping[str, Any]) -> tuple[object, ...]:
+    """Return what makes two reports of a beginning or of an end the same."""
+    return tuple(facts.get(key) for key in _SAME)
 
 
 class WaitUnderWay(Struct, frozen=True, kw_only=True):
@@ -42,12 +48,21 @@ def still_under_way(known: Underway, now: float) -> Underway:
 
 def arrived(known: Underway, facts: Mapping[str, Any]) -> Underway:
     """Take that a receipt has arrived."""
-    found = next((one for one in known if all(one.facts.get(key) == facts.get(key) for key in _SAME)), None)
+    found = next((one for one in known if word_of(one.facts) == word_of(facts)), None)
     return known if found is None else tuple(one for one in known if one is not found)
 
 
 def with_under_way(waits: Waits, known: Underway) -> Waits:
     """Return what a session waits for, as if everything had arrived."""
     for one in known:
-        waits = waits_told(waits, one.facts, at_ms=0)
+        if one.facts[WAITING] == ENDED:
+            # By its beginning: another one may have taken its place meanwhile.
+            waits = tuple(wait for wait in waits if not _is_of(one.facts, wait))
+        else:
+            waits = waits_told(waits, one.facts, at_ms=0)
     return waits
+
+
+def _is_of(facts: Mapping[str, Any], wait: Wait) -> bool:
+    own = (wait.waiting_for, wait.frame_id, wait.request, wait.since_ms)
+    return own == tuple(facts.get(key) for key in (WAITING_FOR, FRAME, WAITING_ID, WAITING_SINCE))

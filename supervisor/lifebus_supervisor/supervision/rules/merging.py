@@ -14,6 +14,7 @@ from lifebus_supervisor.supervision.monitor import telemetry
 from lifebus_supervisor.supervision.monitor.compactions import MATCH_S
 from lifebus_supervisor.supervision.monitor.pressure import PressureReading, pressure_facts, read_pressure
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonitor
+from lifebus_supervisor.supervision.rules import waiting
 from lifebus_supervisor.supervision.rules.emissions import emissions_of, mode_of
 from lifebus_supervisor.supervision.rules.endings import (
     LEFT_OPEN,
@@ -35,7 +36,6 @@ from lifebus_supervisor.supervision.rules.frame_ids import (
     with_resolved_frame,
 )
 from lifebus_supervisor.supervision.rules.reopening import RESUMED, resumed_starts
-from lifebus_supervisor.supervision.rules.waiting import before_each, begins_wait, is_about_wait, told_by_hook
 
 _OPENS: Final = frozenset({LifecycleEvent.FRAME_OPENING, LifecycleEvent.FRAME_OPENED})
 _STARTS: Final = frozenset(RESUMED)
@@ -81,7 +81,7 @@ def merge(monitor: SessionMonitor, reading: HookReading, context: MergeContext) 
     original = [with_parent(monitor, one) for one in named]
     if context.is_spooled and _opens_what_is_over(monitor, original[0]):
         return ()
-    if is_about_wait(original[0]) and monitor.state.ended and (context.is_spooled or not begins_wait(original[0])):
+    if waiting.is_behind_end(monitor, original[0], is_spooled=context.is_spooled):
         return ()
     emissions = [*_settled_before(monitor, reading, original, end, context)]
     for emission in original:
@@ -153,8 +153,8 @@ def _merged(
     event = emission.request.event
     if _is_reopening(monitor, emission) or _is_known(monitor, emission):
         return
-    if is_about_wait(emission):
-        before, told = told_by_hook(monitor, reading, emission, context.called_at_ms)
+    if waiting.is_about_wait(emission):
+        before, told = waiting.told_by_hook(monitor, reading, emission, context.called_at_ms)
         yield from _as_emissions(monitor, before, emission, context)
         if told is not None:
             yield told
@@ -186,9 +186,9 @@ def _with_ended_waits(
         for one, frame in zip(requests, frames, strict=True)
     ]
     found: list[Emission] = []
-    for ends, emission in zip(before_each(monitor, events, context.called_at_ms), emissions, strict=True):
+    for ends, emission in zip(waiting.before_each(monitor, events, context.called_at_ms), emissions, strict=True):
         found += [*_as_emissions(monitor, ends, emission, context), emission]
-    return tuple(found)
+    return waiting.without_repeated_ends(found)
 
 
 def _frame_end(

@@ -25,6 +25,7 @@ from lifebus_broker.state.waiting import BEGUN, ENDED, IDLE, same_waits, waits_o
 from lifebus_contract import Emission, LifecycleEvent
 from lifebus_contract.views import Wait
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonitor
+from lifebus_supervisor.supervision.monitor.waits import word_of
 from lifebus_supervisor.supervision.rules.findings import SupervisionFinding, tick_finding
 
 NEXT_REQUEST: Final = "next_request"
@@ -54,9 +55,10 @@ def is_about_wait(emission: Emission) -> bool:
     return WAITING_FOR in emission.telemetry
 
 
-def begins_wait(emission: Emission) -> bool:
-    """Whether an emission of a hook call says that a wait begins."""
-    return emission.telemetry.get(WAITING) == BEGUN
+def is_behind_end(monitor: SessionMonitor, emission: Emission, *, is_spooled: bool) -> bool:
+    """Whether an emission of a hook call says of an ended session that it waits, and shows no life of it."""
+    begins_now = emission.telemetry.get(WAITING) == BEGUN and not is_spooled
+    return is_about_wait(emission) and monitor.state.ended and not begins_now
 
 
 def told_by_hook(
@@ -96,11 +98,12 @@ def before_each(
 
     `before` are findings that are recorded before all of them.
     """
-    known: set[str | None] = {one.key for one in before}
+    known = {word_of(one.telemetry) for one in before}
     found: list[list[SupervisionFinding]] = []
     for event, frame_id, nested in events:
-        ends = [one for one in _ended_by(monitor, event, frame_id, at_ms, nested=nested) if one.key not in known]
-        known.update(one.key for one in ends)
+        ends = _ended_by(monitor, event, frame_id, at_ms, nested=nested)
+        ends = [one for one in ends if word_of(one.telemetry) not in known]
+        known.update(word_of(one.telemetry) for one in ends)
         found.append(ends)
     return found
 
@@ -124,6 +127,19 @@ def with_ended_waits(
     ]
     ends = before_each(monitor, events, at_ms, before)
     return [*before, *(one for its, finding in zip(ends, findings, strict=True) for one in (*its, finding))]
+
+
+def without_repeated_ends(emissions: Sequence[Emission]) -> tuple[Emission, ...]:
+    """Return the emissions of one call with each wait's end once: the first of them stands before what shows it."""
+    known: set[tuple[object, ...]] = set()
+    kept: list[Emission] = []
+    for one in emissions:
+        word = word_of(one.telemetry) if one.telemetry.get(WAITING) == ENDED else None
+        if word is None or word not in known:
+            kept.append(one)
+        if word is not None:
+            known.add(word)
+    return tuple(kept)
 
 
 def ended_by_tools(monitor: SessionMonitor) -> Iterator[SupervisionFinding]:
@@ -172,8 +188,7 @@ def _ended(monitor: SessionMonitor, wait: Wait, how: str, at_ms: int) -> Supervi
         FRAME: wait.frame_id,
         **_end_facts(wait, how, at_ms),
     }
-    key = f"waiting:{wait.waiting_for}:{wait.frame_id}:{wait.request}:{wait.since_ms}"
-    return structs.replace(tick_finding(**facts), frame=_frame_of(monitor, wait), key=key)
+    return structs.replace(tick_finding(**facts), frame=_frame_of(monitor, wait))
 
 
 def _end_facts(wait: Wait, how: str, at_ms: int) -> dict[str, Any]:
