@@ -23,7 +23,7 @@ from support.loa.plain_runtime import PLAIN
 from support.patience import PATIENCE_S
 from support.running import short_directory
 from support.service_manager import put_manager
-from support.shapes.commands import ELSEWHERE, LINES, SHAPES, WITHOUT
+from support.shapes.commands import LINES, SHAPES, WITHOUT
 from support.shapes.schemas import FOLDER, file_of, strict, text_of
 from support.supervisor.scripted import CONFIGURED
 from support.transcripts.boxes import entry
@@ -135,8 +135,7 @@ def commands(app: App, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, 
 
 def test_every_command_has_a_shape_and_a_test_or_says_why_not() -> None:
     found = {" ".join(path): app for path, app in commands(make_app())}
-    assert set(found) - set(ELSEWHERE) == set(SHAPES) | set(WITHOUT)
-    assert [name for name, file in ELSEWHERE.items() if name in found and not (FOLDER / file).is_file()] == []
+    assert set(found) == set(SHAPES) | set(WITHOUT)
     assert sorted(one for names in ABOUT.values() for one in names) == sorted(SHAPES)
     for name in SHAPES:
         assert "--json" in {flag for one in found[name].assemble_argument_collection() for flag in one.names}, name
@@ -144,8 +143,7 @@ def test_every_command_has_a_shape_and_a_test_or_says_why_not() -> None:
 
 def test_the_schemas_are_those_of_the_types() -> None:
     """`PYTHONPATH=tests python tests/support/shapes/schemas.py` writes them."""
-    others = set(ELSEWHERE.values())
-    assert {path.name: path.read_text() for path in FOLDER.glob("*.json") if path.name not in others} == {
+    assert {path.name: path.read_text() for path in FOLDER.glob("*.json")} == {
         file_of(name).name: text_of(name) for name in SHAPES
     }
 

@@ -147,9 +147,6 @@ LINES: Final = frozenset(
 )
 """Commands that print a document a line, or several."""
 
-ELSEWHERE: Final = {"notify": "notice.json", "inject": "injection.json"}
-"""Tools that answer as things happen, with the files of their schemas: tests/cli/tools holds them against these."""
-
 WITHOUT: Final = {
     "serve": "prints nothing",
     "demo": "shows, and states no fact",
