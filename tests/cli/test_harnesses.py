@@ -39,7 +39,7 @@ def test_a_session_is_found_by_its_own_id_and_one_that_nobody_knows_is_refused(w
         ("codex", "s1")
     }
     refused = watched.call("dev", "tick", "--session", "s2", LIFEBUS_HOST_ADAPTER="")
-    assert refused.code == 2
+    assert refused.code == 1
     assert "there is no session `s2`" in refused.err
 
 
