@@ -5,7 +5,7 @@ Nobody sits in front of such a thread, and its client does not see it: what the 
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, cast
 
 import msgspec
 from msgspec import Struct
@@ -101,11 +101,15 @@ class OwnThreads:
         elif message.method == "turn/completed":
             self._end(name, thread, params)
 
-    def close(self) -> None:
-        """Report the turns that run: their server is gone."""
+    def close(self, *, all_read: bool) -> None:
+        """Report the turns that run: their server is gone.
+
+        Unless all that it said was read, such a turn may have come to its end, and must not be had again.
+        """
         for name, thread in self._threads.items():
             if thread.turn is not None:
-                self._report(ObservedTurn(thread=name, turn=thread.turn, status="abandoned"))
+                status: Literal["abandoned", "lost"] = "abandoned" if all_read else "lost"
+                self._report(ObservedTurn(thread=name, turn=thread.turn, status=status))
                 thread.turn, thread.ended = None, thread.turn
 
     def _refuse(self, message: ServerMessage) -> None:

@@ -134,7 +134,8 @@ class ObservationReader:
         evidence = _evidence(ending.code)
         counts: dict[str, FactValue] = msgspec.to_builtins(self._stream.counters)
         if self.steering is not None:
-            self.steering.own.close()
+            # A proxy that was killed has not passed on all that the server had said.
+            self.steering.own.close(all_read=ending.code is not None and not lost)
         self._enqueue(self._stream.close(evidence, counts))
         exited = ending.code if ending.code is not None and ending.code >= 0 else None
         killed_by = -ending.code if ending.code is not None and ending.code < 0 else None

@@ -1,7 +1,7 @@
 """The verbs of app-servers' observers: signals go into the log, what shows a session's life to the intake, in order."""
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, Protocol
 
@@ -114,16 +114,19 @@ class ObservationVerbs:
 
     `withheld` counts signals of deleted sessions and of the broker's own workers, `missing` observations whose numbers
     never came, `replayed` those that came again, `lines_dropped` the lines that observers could not use.
+    `on_exit` is called with the origin of each app-server that has ended.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0917  all that observations go to
         self,
         log: SignalLog,
         intake: LifecycleIntake,
         registry: Registry,
         sessions: ObservedSessions,
         turns: WorkerTurnIntake,
+        on_exit: Callable[[str], None],
     ) -> None:
+        self._on_exit = on_exit
         self.missing = self.replayed = self.lines_dropped = self.withheld = 0
         self._sessions, self._worker_turns = sessions, turns
         self._log = log
@@ -217,7 +220,10 @@ class ObservationVerbs:
         self.withheld += len(seen) - len(signals)
         await self._log.record(body.origin, new[-1][0], body.adapter_id, signals)
         # Behind the record: a batch that comes again must not count twice.
-        self.lines_dropped += sum(_dropped(one) for _, one in new if isinstance(one, ObservedExit))
+        exits = [one for _, one in new if isinstance(one, ObservedExit)]
+        self.lines_dropped += sum(map(_dropped, exits))
+        if exits:
+            self._on_exit(body.origin)
 
     def _is_workers(self, one: LifecycleObservation) -> bool:
         # Its first observer says nothing of a worker's thread; the next one does not know whose it is.

@@ -41,7 +41,7 @@ class _Observer(Struct):
 
     seen: float
     orders: deque[SteeringOrder]
-    reports: dict[int, "asyncio.Future[OrderReport]"]
+    reports: dict[int, "asyncio.Future[OrderReport | None]"]
     waiting: int = 0
     changed: Any = None
 
@@ -76,6 +76,13 @@ class AppServerSteering:
         finally:
             observer.waiting -= 1
             observer.seen = self._now()
+
+    def gone(self, origin: str) -> None:
+        """Take it that an observer's app-server has ended: nobody waits for it any more."""
+        observer = self._observers.pop(origin, None)
+        for future in () if observer is None else observer.reports.values():
+            if not future.done():
+                future.set_result(None)
 
     def report(self, body: OrderReport) -> None:
         """Take what became of an order; one that nobody waits for any more is dropped."""
@@ -193,7 +200,7 @@ class AppServerSteering:
             return not_fetched(origin, order)
         if len(observer.orders) >= _MAX_ORDERS:
             raise BrokerBusy("too many orders wait for this app-server's observer", code="busy")
-        future: asyncio.Future[OrderReport] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[OrderReport | None] = asyncio.get_running_loop().create_future()
         observer.reports[order.number] = future
         observer.orders.append(order)
         if observer.changed is not None:
@@ -201,7 +208,8 @@ class AppServerSteering:
             observer.changed = None
         try:
             with anyio.move_on_after(order.timeout_ms / 1000 + _GRACE_S):
-                return await future
+                if (report := await future) is not None:
+                    return report
             return not_fetched(origin, order) if order in observer.orders else None
         finally:
             del observer.reports[order.number]

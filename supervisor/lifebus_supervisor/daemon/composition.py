@@ -162,7 +162,9 @@ def compose_core(
         signals=signals,
         supervisor=supervisor,
         follower=follower,
-        observations=ObservationVerbs(signals, intake, registry, work.transcripts.store, work.worker_turns),
+        observations=ObservationVerbs(
+            signals, intake, registry, work.transcripts.store, work.worker_turns, work.steering.gone
+        ),
         consumers=consumers,
         inbox=inbox,
         runs=runs,

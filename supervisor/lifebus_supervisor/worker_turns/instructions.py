@@ -85,6 +85,9 @@ def failure_of(answer: WorkerAnswer) -> AttemptEnd | None:
         case "failed":
             why = f": {answer.error}" if answer.error else ""
             return AttemptEnd(error=f"the worker's turn failed{why}", retryable=answer.retryable)
+        case "lost":
+            why = "the proxy ended, or lost what the app-server said, while the worker's turn ran"
+            return AttemptEnd(error=f"{OUTCOME_UNKNOWN}: {why}")
         case "abandoned":
             return AttemptEnd(error="the app-server ended while the worker's turn ran", retryable=True)
         case _:

@@ -88,9 +88,16 @@ def test_why_a_turn_failed_and_whether_another_may_do_better_is_reported(
 def test_a_turn_that_runs_when_its_server_ends_is_abandoned() -> None:
     at = Watched()
     at.begin()
-    at.own.close()
-    at.own.close()
+    at.own.close(all_read=True)
+    at.own.close(all_read=True)
     assert at.told == [ObservedTurn(thread="w", turn="u", status="abandoned")]
+
+
+def test_a_turn_of_which_not_all_was_read_may_have_come_to_its_end() -> None:
+    at = Watched()
+    at.begin()
+    at.own.close(all_read=False)
+    assert at.told == [ObservedTurn(thread="w", turn="u", status="lost")]
 
 
 def test_the_answer_to_the_request_for_a_turn_may_be_read_behind_its_end() -> None:

@@ -12,6 +12,7 @@ from lifebus_supervisor.actions.ports import ControlOutcome, ControlState, Pendi
 from lifebus_supervisor.app_server import steering as module
 from lifebus_supervisor.app_server.steering import AppServerSteering
 from lifebus_transports.messages.steering import AwaitOrder, OrderReport, SteeringOrder, SteeringState
+from support.patience import PATIENCE_S
 
 
 class Observers:
@@ -168,6 +169,22 @@ async def test_an_order_that_was_fetched_and_not_reported_is_unknown(monkeypatch
 async def _soon(at: Observers) -> ControlOutcome:
     await checkpoint()  # the observer waits first
     return await at.steering.steer("t", "u", "text", None)
+
+
+async def test_nobody_waits_for_an_observer_whose_server_has_ended() -> None:
+    at = Observers()
+    await at.fetch("o", 0)
+    asked = [asyncio.ensure_future(at.steering.ask("o", at.steering.order("steer", 30.0))) for _ in range(2)]
+    await checkpoint()
+    assert (await at.fetch("o")) is not None  # the first one is fetched, and may be done
+    at.steering.gone("o")
+    at.steering.gone("o")
+    async with asyncio.timeout(PATIENCE_S):
+        fetched, waiting = [await one for one in asked]
+    assert fetched is None
+    assert waiting is not None
+    assert waiting.message == module.NOT_FETCHED
+    assert at.steering.reachable() == []
 
 
 async def test_an_observer_that_has_not_waited_for_a_while_is_gone() -> None:

@@ -65,12 +65,12 @@ class ObservedTurn(Document, frozen=True, kw_only=True, omit_defaults=True, tag=
 
     `item` is the type of the item that is complete.  `text` is what the turn said last, `cut` that it is only the
     beginning of it; `error` is why it failed, `retryable` that another one may do better.  One that is ``abandoned``
-    ran when its app-server ended.
+    ran when its app-server ended; one that is ``lost`` may have ended before, unseen.
     """
 
     thread: _Thread
     turn: _Thread
-    status: Literal["inProgress", "completed", "interrupted", "failed", "abandoned"]
+    status: Literal["inProgress", "completed", "interrupted", "failed", "abandoned", "lost"]
     item: Annotated[str, Meta(max_length=128)] = ""
     text: Annotated[str, Meta(max_length=MAX_TURN_TEXT)] = ""
     cut: bool = False
