@@ -39,7 +39,7 @@ async def test_a_person_is_notified_of_a_permission(reader: Reader) -> None:
         with reader.started(own) as process:
             assert process.stdout is not None
             assert await anyio.to_thread.run_sync(process.stdout.readline) == b"waiting\n"
-            assert " waits: permission Bash\n" in await until_answered(lambda: waits(shown), bool)
+            assert await until_answered(lambda: waits(shown), bool) == "claude#1 waits: permission Bash\n"
 
 
 async def test_each_new_session_gets_the_notes(reader: Reader) -> None:

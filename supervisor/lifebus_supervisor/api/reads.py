@@ -63,8 +63,8 @@ class ReadVerbs:
     async def _sessions(self, _: Call, body: SessionsQuery) -> Sequence[SessionHead]:
         heads = await self._ledger.sessions(body.session)
         follower = self._follower
-        # A broker that has far to read serves before it has: heads are known at once, and the rest a moment later.
-        if not heads or follower is None or follower.broken is not None or not follower.caught_up.is_set():
+        # A broker that has far to read serves before it has: then heads are all that is known.
+        if not heads or follower is None or not await follower.wait_if_near() or follower.broken is not None:
             return heads
         try:
             described = await follower.use(partial(_described, heads))
