@@ -130,6 +130,7 @@ _TABLE: Final = (
         body=SessionsQuery,
         answer=list[SessionHead],
         pool=READS,
+        timeout_factor=6,  # right behind a flood the states have some way to go
     ),
     Verb(
         name="session_close",
