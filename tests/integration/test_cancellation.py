@@ -32,6 +32,8 @@ CALLS: dict[str, Callable[[lifebus.Bus], Awaitable[Any]]] = {
     "negotiate": lambda bus: bus.negotiate("codex", [REQUIREMENT]),
     "read": lambda bus: bus.read(Backfill()),
     "sessions": lambda bus: bus.sessions(),
+    "close_session": lambda bus: bus.close_session(("codex", "other")),
+    "forget_session": lambda bus: bus.forget_session(("codex", "other")),
     "clients": lambda bus: bus.clients(),
     "manifests": lambda bus: bus.manifests(),
     "status": lambda bus: bus.status(),
