@@ -3,6 +3,7 @@
 See docs/ledger.md, "Resume".
 """
 
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -174,3 +175,27 @@ async def test_resume_i4_stale_compactions_are_built_again_and_nobody_notices() 
 def _recaps(settings: Settings) -> tuple[str, ...]:
     (snapshot, *_) = snapshot_files(settings).all()[0]
     return snapshot.compaction_ids
+
+
+async def test_who_waits_for_a_person_is_in_saves_and_boots_and_survives_kill_nine() -> None:
+    facts: dict[str, str | int | bool | None] = {"waiting_for": "permission", "waiting_kind": "Bash"}
+
+    def waiting(state: dict[str, Any]) -> list[tuple[str, str]]:
+        (session,) = state["sessions"]
+        return [(wait["waiting_for"], wait["kind"]) for wait in session.get("waits", ())]
+
+    with short_directory() as directory:
+        settings = settings_in(directory)
+        async with bus_in(directory) as (broker, bus):
+            await bus.emit(fact("session.started"))
+            await bus.emit(fact("supervisor.tick", telemetry={"waiting": "begun", **facts}))
+            begun = waiting(json.loads((await ready(bus)).raw))
+            saved = await bus.saves.save("SESSION")
+            await broker.kill()
+        assert begun == waiting(await booted(settings, saved.snapshot_id)) == [("permission", "Bash")]
+        async with bus_in(directory) as (broker, bus):
+            assert waiting(json.loads((await ready(bus)).raw)) == begun
+            await bus.emit(fact("supervisor.tick", telemetry={"waiting": "ended", **facts}))
+            assert waiting(json.loads((await ready(bus)).raw)) == []
+            await broker.kill()
+        assert waiting(await booted(settings)) == []
