@@ -197,5 +197,6 @@ async def test_who_waits_for_a_person_is_in_saves_and_boots_and_survives_kill_ni
             assert waiting(json.loads((await ready(bus)).raw)) == begun
             await bus.emit(fact("supervisor.tick", telemetry={"waiting": "ended", **facts}))
             assert waiting(json.loads((await ready(bus)).raw)) == []
+            answered = await bus.saves.save("SESSION")
             await broker.kill()
-        assert waiting(await booted(settings)) == []
+        assert waiting(await booted(settings, answered.snapshot_id)) == []
