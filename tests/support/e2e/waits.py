@@ -1,6 +1,10 @@
 """What real harnesses say of who waits for a person."""
 
 import asyncio
+import json
+import os
+import sys
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -37,14 +41,41 @@ async def waits_told(
 @asynccontextmanager
 async def dialog(harness: HarnessProgram, file: str) -> AsyncGenerator[tuple[HarnessRun, Terminal]]:
     """A real harness in a terminal that asks whether it may make a file; behind that the model answers no more."""
-    asking = harness.asking
+    async with harness_run(harness) as on, asking_in(on, file) as terminal:
+        yield on, terminal
+
+
+@asynccontextmanager
+async def asking_in(on: HarnessRun, file: str) -> AsyncGenerator[Terminal]:
+    """The harness of a run, in a terminal, as it asks."""
+    asking = on.harness.asking
     assert asking is not None
-    async with harness_run(harness) as on:
-        asking.prepare(on.box)
-        turn = Turn(prompt("Work.", run(f"touch {file}"), HOLD))
-        variables = PINNED[harness.adapter_id].program.variables | harness.environment(on.box, on.model.url)
-        async with in_terminal(on.box, asking.command(turn), variables) as terminal:
-            yield on, terminal
+    asking.prepare(on.box)
+    turn = Turn(prompt("Work.", run(f"touch {file}"), HOLD))
+    variables = PINNED[on.harness.adapter_id].program.variables | on.harness.environment(on.box, on.model.url)
+    async with in_terminal(on.box, asking.command(turn), variables) as terminal:
+        yield terminal
+
+
+async def check_a_notice_of_a_dialog(harness: HarnessProgram, kind: str) -> None:
+    """`lifebus notify` tells a person of a dialog that nobody has answered."""
+    asked = ("notify", "--on", "waits", "--after", "0s", "--group", "0s", "--json", "--", "true")
+    async with harness_run(harness) as on, asyncio.timeout(PATIENCE_S):
+        variables = {"HOME": str(on.box.home), "LIFEBUS_RUNTIME_DIR": str(on.box.runtime_dir)}
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "lifebus", *asked), stdout=PIPE, stderr=PIPE, env=os.environ | variables
+        )
+        try:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            assert await process.stderr.readline()  # it follows from here on
+            async with asking_in(on, "made"):
+                notice = json.loads(await process.stdout.readline())
+            assert [one["adapter_id"] for one in notice["notices"]] == [harness.adapter_id]
+            assert notice["title"].endswith(f"waits for a permission ({kind})")
+        finally:
+            process.terminate()
+            await process.communicate()
 
 
 async def check_an_allowed_dialog(harness: HarnessProgram, kind: str) -> None:
