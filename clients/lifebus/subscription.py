@@ -18,7 +18,7 @@ from lifebus._internal.following.gaps import GapGate, OnGap
 from lifebus._internal.following.short_names import SessionName, whole_name
 from lifebus._internal.view import Gap, Position, View
 from lifebus.state import State, fetch_state
-from lifebus_contract import Receipt
+from lifebus_contract import InvalidRequest, Receipt
 from lifebus_contract.facts.selections import tells_of_canary, tells_of_failure, tells_of_wait
 from lifebus_contract.views import SessionHead
 from lifebus_transports.framing.frames import ALL_TOPIC, BEACON_TOPIC, session_topic
@@ -78,7 +78,7 @@ class Subscription(Follower, Generic[T_co]):
         self.cursor: Position | None = None
         self._session = None if isinstance(session, str) else session
         self._short_name = session if isinstance(session, str) else None
-        self._since = since
+        self._since = _checked(since)
         self._where = where
         self._until_head = until_head
         self._ready: deque[WireReceipt | Gap] = deque()
@@ -192,6 +192,12 @@ class Subscription(Follower, Generic[T_co]):
             view.position = newest.head
         elif self._since != "start":
             view.position = int(self._since)
+            if view.position > newest.head:
+                raise InvalidRequest(
+                    f"the newest position is {newest.head}, {view.position} is not there yet; a time is a datetime",
+                    field="since",
+                    code="no_position",
+                )
         # The head of now: receipts that come while reading do not move the end.
         if self._until_head:
             self._last = Position(newest.epoch, newest.head)
@@ -243,3 +249,23 @@ class Subscription(Follower, Generic[T_co]):
             view.lose()  # the reader is slow: the ledger is its buffer
         else:
             self._ready.extend(view.offer(epoch, _receipts.decode(body)))
+
+
+def _checked(since: Since) -> Since:
+    """Return where to start.
+
+    Raises:
+        InvalidRequest: it is no place; a number of seconds would be taken for a position.
+    """
+    if isinstance(since, str):
+        is_place = since == "start" or since.isdecimal()
+    elif isinstance(since, int):
+        is_place = since >= 0 and not isinstance(since, bool)
+    else:
+        is_place = since is None or isinstance(since, Position | datetime)
+    if not is_place:
+        raise InvalidRequest(
+            f'{since!r} is no place to start from: give a cursor, a position, a datetime with its zone, or "start"',
+            field="since",
+        )
+    return since

@@ -1,13 +1,14 @@
 """Following receipts over real sockets: nothing is missed, nothing comes twice, what is gone is said."""
 
 import asyncio
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 import lifebus
 from lifebus.subscription import Since
-from lifebus_contract import Receipt, TransportError
+from lifebus_contract import InvalidRequest, Receipt, TransportError
 from lifebus_supervisor.configuration.settings import RetentionSettings
 from lifebus_supervisor.daemon.composition import Daemon
 from support.integration.following import drain, emit, frame, ids, joined, lose_every, recorded, take
@@ -283,3 +284,18 @@ async def test_a_waiting_subscriber_learns_that_its_connection_was_closed() -> N
             await joined(follower)
         with pytest.raises(TransportError, match="connection"):
             await waiting
+
+
+@pytest.mark.parametrize("since", [1_795_000_000.5, "24h", -1, "-1", True, timedelta(days=1), "", b"start"])
+async def test_what_is_no_place_is_refused_and_never_taken_for_a_position(since: Any) -> None:
+    async with running_bus() as daemon, connected(daemon) as bus:
+        with pytest.raises(InvalidRequest, match="no place to start from"):
+            bus.receipts(since=since)
+
+
+async def test_a_position_that_is_not_there_yet_is_refused() -> None:
+    async with running_bus() as daemon, connected(daemon) as bus:
+        await emit(bus, "s1")
+        assert await drain(bus.receipts(since=1, until_head=True)) == []
+        with pytest.raises(InvalidRequest, match="a time is a datetime"):
+            await anext(bus.receipts(since=1_795_000_000))

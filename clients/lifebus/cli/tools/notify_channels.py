@@ -65,7 +65,7 @@ def to_command(commands: "Commands", argv: Sequence[str], passing: Sequence[str]
         setting = {
             "LIFEBUS_NOTICE_ID": message.message_id,
             "LIFEBUS_NOTICE_TITLE": message.title,
-            "LIFEBUS_NOTICE_TEXT": message.text,
+            "LIFEBUS_NOTICE_TEXT": message.text or message.title,
             "LIFEBUS_NOTICE_COUNT": str(len(message.notices)),
         }
         if len(message.notices) == 1:
