@@ -257,12 +257,13 @@ def _checked(since: Since) -> Since:
     Raises:
         InvalidRequest: it is no place; a number of seconds would be taken for a position.
     """
-    if isinstance(since, str):
-        is_place = since == "start" or since.isdecimal()
-    elif isinstance(since, int):
-        is_place = since >= 0 and not isinstance(since, bool)
+    given: object = since  # programs without a type checker give anything
+    if isinstance(given, str):
+        is_place = given == "start" or given.isdecimal()
+    elif isinstance(given, int):
+        is_place = given >= 0 and not isinstance(given, bool)
     else:
-        is_place = since is None or isinstance(since, Position | datetime)
+        is_place = given is None or isinstance(given, Position | datetime)
     if not is_place:
         raise InvalidRequest(
             f'{since!r} is no place to start from: give a cursor, a position, a datetime with its zone, or "start"',
