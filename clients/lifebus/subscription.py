@@ -78,7 +78,8 @@ class Subscription(Follower, Generic[T_co]):
         self.cursor: Position | None = None
         self._session = None if isinstance(session, str) else session
         self._short_name = session if isinstance(session, str) else None
-        self._since = _checked(since)
+        _check_since(since)
+        self._since = since
         self._where = where
         self._until_head = until_head
         self._ready: deque[WireReceipt | Gap] = deque()
@@ -251,13 +252,12 @@ class Subscription(Follower, Generic[T_co]):
             self._ready.extend(view.offer(epoch, _receipts.decode(body)))
 
 
-def _checked(since: Since) -> Since:
-    """Return where to start.
+def _check_since(given: object) -> None:
+    """Refuse what is no place to start from, which a program without a type checker may give.
 
     Raises:
-        InvalidRequest: it is no place; a number of seconds would be taken for a position.
+        InvalidRequest: it is none; a number of seconds would be taken for a position.
     """
-    given: object = since  # programs without a type checker give anything
     if isinstance(given, str):
         is_place = given == "start" or given.isdecimal()
     elif isinstance(given, int):
@@ -266,7 +266,6 @@ def _checked(since: Since) -> Since:
         is_place = given is None or isinstance(given, Position | datetime)
     if not is_place:
         raise InvalidRequest(
-            f'{since!r} is no place to start from: give a cursor, a position, a datetime with its zone, or "start"',
+            f'{given!r} is no place to start from: give a cursor, a position, a datetime with its zone, or "start"',
             field="since",
         )
-    return since
