@@ -102,9 +102,9 @@ class OwnThreads:
             self._end(name, thread, params)
 
     def close(self, *, all_read: bool) -> None:
-        """Report the turns that run: their server is gone.
+        """Report the turns that run: their server is gone, or not all that it said was read.
 
-        Unless all that it said was read, such a turn may have come to its end, and must not be had again.
+        Unless all was read, such a turn may have come to its end, and must not be had again.
         """
         for name, thread in self._threads.items():
             if thread.turn is not None:
@@ -127,7 +127,7 @@ class OwnThreads:
 
     def _end(self, name: str, thread: _Thread, params: dict[str, Any]) -> None:
         turn = turn_in(params)
-        if turn is None:
+        if turn is None or turn == thread.ended:  # what it came to was reported, or that nobody knows
             return
         end = _end_of(params.get("turn"))
         said = [text for item in end.items if (text := _text_of(item))]

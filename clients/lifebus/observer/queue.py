@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from lifebus.observer.recording import Positions
 from lifebus_contract import encode_msgpack
-from lifebus_transports.messages.signals import Observation, ObservedLoss, ObservedSignal
+from lifebus_transports.messages.signals import Observation, ObservedLoss, ObservedSignal, ObservedTurn
 
 MAX_COUNT: Final = 20_000
 """Observations that wait at most."""
@@ -140,7 +140,9 @@ class ObservationQueue:
         waiting, self._waiting, self._bytes = self._waiting, deque(), 0
         dropped: list[_Entry] = []
         for entry in waiting:
-            if keep_facts and not isinstance(entry.observation, ObservedSignal | ObservedLoss):
+            if _is_end(entry.observation) or (
+                keep_facts and not isinstance(entry.observation, ObservedSignal | ObservedLoss)
+            ):
                 self._put_lost(dropped)
                 dropped = []
                 self._append(entry)
@@ -159,6 +161,11 @@ class ObservationQueue:
 
 
 _NOTHING: Final = ObservedLoss()
+
+
+def _is_end(observation: Observation) -> bool:
+    """Whether it is the end of a worker's turn: without it the turn would be had again; there is one a turn."""
+    return isinstance(observation, ObservedTurn) and observation.status != "inProgress"
 
 
 def _size_of(observation: Observation) -> int:

@@ -78,10 +78,13 @@ class Steering:
     def note_read(self, direction: Direction, position: int, *, lost: bool) -> None:
         """Take it that a direction is read up to a position.
 
-        Where the client's bytes were `lost`, it may have answered what was pending.
+        Where the client's bytes were `lost`, it may have answered what was pending; where the server's were, the end of
+        a worker's turn may have been among them.
         """
         if lost and direction == "in":
             self._uncertain = {_name_of(asked) for asked in self._stream.questions()}
+        if lost and direction == "out":
+            self.own.close(all_read=False)
         self._read[direction] = position
         self._moved.set()
 

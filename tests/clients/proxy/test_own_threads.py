@@ -100,6 +100,14 @@ def test_a_turn_of_which_not_all_was_read_may_have_come_to_its_end() -> None:
     assert at.told == [ObservedTurn(thread="w", turn="u", status="lost")]
 
 
+def test_the_end_of_a_turn_that_was_given_up_is_not_reported_once_more() -> None:
+    at = Watched()
+    at.begin()
+    at.own.close(all_read=False)
+    at.end()
+    assert [one.status for one in at.told] == ["lost"]
+
+
 def test_the_answer_to_the_request_for_a_turn_may_be_read_behind_its_end() -> None:
     at = Watched()
     at.end()

@@ -17,6 +17,7 @@ from lifebus_transports.messages.signals import (
     ObservedFact,
     ObservedLoss,
     ObservedSignal,
+    ObservedTurn,
 )
 
 
@@ -200,3 +201,20 @@ def test_what_was_reported_stays_so_when_more_comes() -> None:
     queue.batch()
     queue.acknowledge(1)
     assert queue.reported == (60, 20)
+
+
+def test_the_end_of_a_workers_turn_is_kept_whatever_is_dropped() -> None:
+    queue = ObservationQueue()
+    begun = ObservedTurn(thread="w", turn="u", status="inProgress")
+    end = ObservedTurn(thread="w", turn="u", status="completed")
+    for one in (begun, end):
+        queue.add(one)
+    for number in range(3 * limits.MAX_COUNT):
+        put(queue, fact(number))
+    kept = []
+    through = 0
+    while (batch := queue.batch()) is not None:
+        kept += [one for one in batch.observations if isinstance(one, ObservedTurn)]
+        through += len(batch.observations)
+        queue.acknowledge(through)
+    assert kept == [end]

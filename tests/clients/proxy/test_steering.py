@@ -8,6 +8,7 @@ from lifebus.observer.steering import Steering
 from lifebus.observer.stream import AppServerStream
 from lifebus.observer.way_back import ProxyWay
 from lifebus.proxy.steering_socket import LATE, SENT
+from lifebus_transports.messages.signals import ObservedTurn
 from lifebus_transports.messages.steering import SteeringOrder, SteeringState
 from support.patience import PATIENCE_S
 
@@ -113,3 +114,20 @@ async def test_an_observer_that_has_forgotten_something_says_of_nothing_that_it_
     assert (await steering.do(question("a0")))[0] is SteeringState.FORGOTTEN
     assert (await steering.do(question("a")))[0] is SteeringState.FORGOTTEN
     assert (await steering.do(question("a1024")))[0] is SteeringState.UNREACHABLE
+
+
+async def test_a_workers_turn_that_runs_while_the_servers_words_are_lost_has_an_end_that_nobody_knows() -> None:
+    stream, told = AppServerStream(), list[ObservedTurn]()
+
+    def report(turn: ObservedTurn) -> None:
+        told.append(turn)
+
+    steering = Steering(stream, Way(), report)
+    steering.own.add("w")
+    steering.own.begun("w", "u")
+    steering.note_read("in", 10, lost=True)
+    steering.note_read("out", 10, lost=False)
+    assert told == []
+    steering.note_read("out", 20, lost=True)
+    assert told == [ObservedTurn(thread="w", turn="u", status="lost")]
+    assert steering.own.state_of("w", "u") is SteeringState.DONE
