@@ -20,7 +20,7 @@ from lifebus_contract.transcripts import EntryRole, EntryStatus, TranscriptEntry
 from support.broker_process import BrokerProcess, broker_process, until
 from support.clients.proxy_box import eventually
 from support.crash.job_broker import JOBS, PROGRAM
-from support.effort import TORTURE
+from support.effort import effort
 from support.integration.small_disk import fill, small_disk
 from support.paths import TESTS
 from support.patience import PATIENCE_S, TEST_S
@@ -33,7 +33,8 @@ FAILING = TESTS / "support" / "crash" / "failing_broker.py"
 MANY = 6
 SURELY_MADE = 60
 """So many writes are made at least, however many records share a commit."""
-FAIL_AT = range(1, 240, 5) if TORTURE else (2, 45)
+COUNT = effort(2, 48)
+FAIL_AT = (2, 45) if COUNT == 2 else range(1, 240, 240 // COUNT)
 
 
 def job(name: str, project: str, folder: Path, program: str) -> NewJob:

@@ -179,7 +179,7 @@ class Tailer:
         has its other sessions' news too.
         """
         until = anyio.current_time() + within_s
-        with anyio.move_on_at(until) as waiting:
+        with anyio.move_on_after(within_s) as waiting:
             await self._polling.acquire()
         if waiting.cancelled_caught:
             return ()
