@@ -3,7 +3,7 @@
 See docs/reliability.md, "Under overload".
 """
 
-from collections import deque
+from collections import OrderedDict, deque
 from typing import Final, Generic, TypeVar
 
 MAX_BYTES: Final = 64 * 1_048_576
@@ -37,8 +37,7 @@ class Backlog(Generic[T]):
     def __init__(self, max_bytes: int = MAX_BYTES, max_peer_bytes: int = MAX_PEER_BYTES) -> None:
         self.size = 0
         self._max_bytes, self._max_peer_bytes = max_bytes, max_peer_bytes
-        # A dict keeps its order: the first connection is the next one to be served.
-        self._peers: dict[bytes, _Waiting[T]] = {}
+        self._peers: OrderedDict[bytes, _Waiting[T]] = OrderedDict()  # the first one is served next
 
     def __bool__(self) -> bool:
         return bool(self._peers)
@@ -64,11 +63,7 @@ class Backlog(Generic[T]):
         Raises:
             KeyError: nothing waits.
         """
-        try:
-            peer = next(iter(self._peers))
-        except StopIteration:
-            raise KeyError("nothing waits") from None
-        waiting = self._peers.pop(peer)
+        peer, waiting = self._peers.popitem(last=False)
         message, size = waiting.messages.popleft()
         self.size -= size
         waiting.size -= size
