@@ -12,21 +12,22 @@ import lifebus
 from bench.workload import Item, Rate, Stopwatch
 from lifebus_contract import CallbackRequest, Emission, encode_msgpack
 from lifebus_transports.framing.frames import ANSWER_OK, decode_header, encode_header
+from lifebus_transports.messages.common import RefusalInfo
 from lifebus_transports.messages.emissions import Emit, EmitAnswer
 
 CLIENT = "bench"
 ADAPTER = "codex"
 EVENT = "context.compacted"
 _answers = msgspec.msgpack.Decoder(EmitAnswer)
+_refusals = msgspec.msgpack.Decoder(RefusalInfo)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flood:
-    """The rate of acknowledged receipts, the seconds from each message to its answer, how many were refused as busy."""
+    """The rate of acknowledged receipts, and the seconds from each message to its answer."""
 
     rate: Rate
     waits: list[float]
-    refused: int
 
 
 @dataclass(slots=True)
@@ -55,13 +56,13 @@ class _Window:
             except zmq.Again:
                 return
             number, verb = decode_header(header)
-            if verb != ANSWER_OK and b"busy" not in body:
-                raise RuntimeError(f"refused: {body!r}")
             self.waits.append(time.perf_counter() - self.sent_at.pop(number))
-            if verb != ANSWER_OK:
+            if verb == ANSWER_OK:
+                self.acknowledged += _count(body)
+            elif _refusals.decode(body).code == "busy":
                 self.refused.append(number)
-                continue
-            self.acknowledged += _count(body)
+            else:
+                raise RuntimeError(f"refused: {body!r}")
 
 
 def flood(runtime_dir: Path, items: Sequence[Item], size: int, in_flight: int) -> Flood:
@@ -70,7 +71,7 @@ def flood(runtime_dir: Path, items: Sequence[Item], size: int, in_flight: int) -
     with zmq.Context() as context, context.socket(zmq.DEALER) as dealer:
         dealer.setsockopt(zmq.LINGER, 0)
         dealer.connect(f"ipc://{runtime_dir / 'requests.ipc'}")
-        window, watch, sent, refused = _Window(dealer), Stopwatch(), 0, 0
+        window, watch, sent = _Window(dealer), Stopwatch(), 0
         while window.acknowledged < len(items):
             while sent < len(items) and len(window.sent_at) < in_flight:
                 window.send(sent, tuple(requests[sent : sent + size]))
@@ -79,8 +80,7 @@ def flood(runtime_dir: Path, items: Sequence[Item], size: int, in_flight: int) -
             again, window.refused = window.refused, []
             for number in again:
                 window.send(number, tuple(requests[number : number + size]))
-            refused += len(again)
-        return Flood(rate=watch.rate(window.acknowledged), waits=window.waits, refused=refused)
+        return Flood(rate=watch.rate(window.acknowledged), waits=window.waits)
 
 
 def one_message(number: int, items: Sequence[Item]) -> tuple[bytes, bytes]:

@@ -67,7 +67,7 @@ def _measure(system: Peer, receipts: int) -> Overload:
     steady.join()
     if any(process.exitcode for process in floods):
         raise RuntimeError(f"a client of {system.name} failed")
-    time.sleep(_QUIET_S)
+    time.sleep(_QUIET_S)  # part of what is measured: how large and how busy it is so long after
     return Overload(
         per_second=FLOODERS * receipts / seconds,
         waits=waits,
