@@ -1,7 +1,5 @@
 """`tick`, `status` and `doctor` show the harnesses that a broker supervises."""
 
-import json
-import subprocess
 from collections.abc import Iterator
 
 import pytest
@@ -18,10 +16,9 @@ def watched() -> Iterator[Shell]:
     with short_directory() as directory:
         shell = Shell(directory, LIFEBUS_TICKS_INTERVAL_MS="100")
         shell.call("hooks", "install", "codex", "--yes")
-        launcher = str(directory / ".local/share/lifebus/lifebus-hook")
         with broker_up(shell):
             while not shell.call("sessions", "--json").json:  # a late call goes to the spool
-                subprocess.run([launcher, "codex"], input=json.dumps(START).encode(), env=shell.environment, check=True)
+                shell.hook("codex", START)
             yield shell
 
 

@@ -1,7 +1,6 @@
 """`--failed` and `--canaries`: turns that failed at the model are found, and what tries hooks is not shown."""
 
 import json
-import subprocess
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -23,9 +22,7 @@ END: dict[str, Any] = {"hook_event_name": "SessionEnd", "reason": "exit"}
 
 def hook(shell: Shell, session: str, payload: dict[str, Any]) -> None:
     """Call the launcher that was installed, as Claude Code does, until the ledger has what the call says."""
-    launcher = str(shell.directory / ".local/share/lifebus/lifebus-hook")
-    body = json.dumps({"session_id": session, **payload}).encode()
-    subprocess.run([launcher, "claude"], input=body, env=shell.environment, check=True)
+    shell.hook("claude", {"session_id": session, **payload})
     came = (session, payload["hook_event_name"])
     # A call that found no time in the broker lies in the spool for a moment.
     until = time.monotonic() + PATIENCE_S

@@ -1,7 +1,6 @@
 """Who waits for a person, as commands and the library show it: begun by a hook that was installed, ended by another."""
 
 import json
-import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,9 +20,7 @@ STOP = {"hook_event_name": "Stop", "prompt_id": "t1", "stop_hook_active": False}
 
 def hook(shell: Shell, payload: dict[str, Any], session: str = SESSION) -> None:
     """Call the launcher that was installed, as Claude Code does, until the broker has taken the call."""
-    launcher = str(shell.directory / ".local/share/lifebus/lifebus-hook")
-    body = json.dumps({"session_id": session, **payload}).encode()
-    subprocess.run([launcher, "claude"], input=body, env=shell.environment, check=True)
+    shell.hook("claude", {"session_id": session, **payload})
 
 
 @pytest.fixture(scope="module")

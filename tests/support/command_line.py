@@ -81,6 +81,12 @@ class Shell:
         structlog.reset_defaults()
         return Ran(code, out.buffer.getvalue().decode(), err.buffer.getvalue().decode())
 
+    def hook(self, harness: str, payload: Mapping[str, Any]) -> None:
+        """Call the launcher that `hooks install` has made, as the harness does."""
+        launcher = str(self.directory / ".local/share/lifebus/lifebus-hook")
+        body = json.dumps(payload).encode()
+        subprocess.run([launcher, harness], input=body, env=self.environment, check=True, capture_output=True)
+
     @contextmanager
     def started(
         self,

@@ -1,7 +1,6 @@
 """From nothing to a notice: the commands that a user types, and hook payloads that Claude Code and Codex have sent."""
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +31,9 @@ def test_three_commands_lead_to_a_notice_of_each_harness_that_waits(alone: Shell
         assert process.stderr is not None
         assert process.stdout is not None
         process.stderr.readline()
-        launcher = str(alone.directory / ".local/share/lifebus/lifebus-hook")
         for harness, payloads in (("claude", until_the_permission()), ("codex", codex[:1])):
             for payload in payloads:
-                body = json.dumps(payload).encode()
-                subprocess.run([launcher, harness], input=body, env=alone.environment, check=True, capture_output=True)
+                alone.hook(harness, payload)
             notice = json.loads(process.stdout.readline())
             assert notice["notices"][0]["adapter_id"] == harness
             assert notice["title"].endswith("waits for a permission (Bash)")

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,9 +34,7 @@ def hooked() -> Iterator[Shell]:
 
 def hook(shell: Shell, session: str, payload: dict[str, Any]) -> None:
     """Call the launcher that was installed, as Claude Code does."""
-    launcher = str(shell.directory / ".local/share/lifebus/lifebus-hook")
-    body = json.dumps({"session_id": session, "cwd": "/srv/api", **payload}).encode()
-    subprocess.run([launcher, "claude"], input=body, env=shell.environment, check=True)
+    shell.hook("claude", {"session_id": session, "cwd": "/srv/api", **payload})
 
 
 @contextmanager

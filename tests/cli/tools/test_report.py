@@ -1,7 +1,5 @@
 """`lifebus report` as a command: a broker with sessions of two harnesses, and what the report says of them."""
 
-import json
-import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,9 +15,7 @@ WIDE = 80
 
 def hook(shell: Shell, session: str, **payload: Any) -> None:
     """Call the launcher that was installed, as Claude Code does."""
-    launcher = str(shell.directory / ".local/share/lifebus/lifebus-hook")
-    body = json.dumps({"session_id": session, "cwd": "/srv/api", **payload}).encode()
-    subprocess.run([launcher, "claude"], input=body, env=shell.environment, check=True)
+    shell.hook("claude", {"session_id": session, "cwd": "/srv/api", **payload})
 
 
 @pytest.fixture(scope="module")
