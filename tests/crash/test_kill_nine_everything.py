@@ -193,6 +193,9 @@ async def kill_again_and_again(
                 async with lifebus.connect("test", runtime_dir=broker.runtime_dir, timeout=PATIENCE_S) as bus:
                     await told.write(bus)
                     await told.write(bus)  # so that both sessions are known
+                # A client that has had nothing before the last broker would begin there, and not go on.
+                for one in followers:
+                    await until(lambda one=one: bool(received(one.frames())))  # type: ignore[misc]
             await write_amid_kills(broker, writers, followers, chance.randint(*WRITES_A_CYCLE), chance)
     async with (
         broker_process(directory, **SETTINGS) as broker,
