@@ -5,7 +5,7 @@ invokes no client again (docs/contract.md 6.5).  Background clients are asked on
 waits for them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 from typing import Final
@@ -157,24 +157,33 @@ class Dispatcher:
         """
         finished = anyio.Event()
         results: list[AppendResult] = []
-        table = self.router.capabilities
 
         def done(committed: list[AppendResult]) -> None:
             results.extend(committed)
-            if apply:
-                table.expected -= 1
-                table.apply(recorded_receipts(receipts, results))
             finished.set()
 
-        refusal = self._ledger.append(receipts, done)
+        refusal = self.submit(receipts, done, apply=apply)
         if refusal is not None:
             return refusal
-        if apply:
-            table.expected += 1  # `done` is called in a later turn of the loop at the earliest
-        # The ledger has it and will make it durable whether or not anybody waits; so do not stop half-way.
-        with anyio.CancelScope(shield=True):
-            await finished.wait()
+        # Not shielded: what a disk was writing when it failed is never answered (docs/ledger.md D3).
+        await finished.wait()
         return results
+
+    def submit(
+        self, receipts: Sequence[NewReceipt], done: Callable[[list[AppendResult]], None], *, apply: bool = False
+    ) -> Refusal | None:
+        """Append as `append` does, for whoever does not wait; `done` gets the results once they are durable."""
+        table = self.router.capabilities
+
+        def committed(results: list[AppendResult]) -> None:
+            table.expected -= 1
+            table.apply(recorded_receipts(receipts, results))
+            done(results)
+
+        refusal = self._ledger.append(receipts, committed if apply else done)
+        if refusal is None and apply:
+            table.expected += 1  # `committed` is called in a later turn of the loop at the earliest
+        return refusal
 
 
 class _Subject:
@@ -265,12 +274,13 @@ class _Dispatch:
         try:
             receipt = await self._receipt_of(client, subject)
         except anyio.get_cancelled_exc_class():
-            with anyio.CancelScope(shield=True):  # one append more; the ledger closes after the tasks
-                await self._record(self._concluded(client, subject, _STOPPED, subject.reported_by(client)))
+            receipt = self._concluded(client, subject, _STOPPED, subject.reported_by(client))
+            # Not waited for: the ledger closes after the tasks, and commits before that what it has taken.
+            new = [new_receipt(receipt, self._planned.emission)]
+            _log_refusal(client, self._dispatcher.submit(new, lambda _: None, apply=self._apply))
             raise
         await self._record(receipt)
-        if self._refusal is not None:  # no caller waits for this result, so it is logged
-            _log.warning("background_unrecorded", client_id=client.client_id, code=self._refusal.code)
+        _log_refusal(client, self._refusal)
 
     async def _receipt_of(self, client: CallbackClient, subject: _Subject) -> Receipt:
         """Return the receipt of one client: of its answer, or of why it was not asked."""
@@ -375,3 +385,9 @@ _CONFLICT = Refusal.of("duplicate_id_conflict", "the idempotency key was used be
 _PRUNED = Refusal.of("history_pruned", "the key was used before; its receipt is pruned from the ledger")
 _TOO_MANY = Refusal.of("busy", "too many background dispatches are under way")
 _STOPPED = Refusal.of("stopped", "the broker stopped before the client was done")
+
+
+def _log_refusal(client: CallbackClient, refusal: Refusal | None) -> None:
+    """Log that a background client's receipt was refused: no caller waits for it."""
+    if refusal is not None:
+        _log.warning("background_unrecorded", client_id=client.client_id, code=refusal.code)

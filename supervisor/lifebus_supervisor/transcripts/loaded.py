@@ -29,6 +29,20 @@ class LoadedTranscript:
         self.users = 0
         self.is_read = False
         self.lock = anyio.Lock()
+        self.changing: anyio.Event | None = None
+
+    def begin_change(self) -> anyio.Event:
+        """Keep the transcript in memory, and its next user waiting, until the change that was appended is told."""
+        self.changing = anyio.Event()
+        self.users += 1
+        return self.changing
+
+    def end_change(self) -> None:
+        """Take in that the change is durable or refused.  After a failed disk nobody knows, and this never comes."""
+        if self.changing is not None:
+            self.changing.set()
+            self.changing = None
+            self.users -= 1
 
 
 class LoadedTranscripts:
@@ -50,6 +64,9 @@ class LoadedTranscripts:
         found.users += 1
         try:
             async with found.lock:
+                # Whoever began a change may have been cancelled before its end; the next one has to see it.
+                if found.changing is not None:
+                    await found.changing.wait()
                 if not found.is_read:
                     await self._read(found)
                 yield found

@@ -3,11 +3,9 @@
 See docs/transcripts.md.
 """
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
-import anyio
 import msgspec
 from msgspec import Struct
 
@@ -362,29 +360,30 @@ class TranscriptStore:
         signals: Sequence[NewRecord] = (),
         beside: Sequence[NewRecord] = (),
     ) -> None:
-        """Append, and take the records in with the commit; what was begun is waited for, whoever gives up."""
-        committed: asyncio.Future[Refusal | None] = asyncio.get_running_loop().create_future()
+        """Append, and take the records in with the commit; the next use waits for that, whoever gives up here."""
+        refused: list[Refusal] = []
         stream = transcript_stream(loaded.session_id)
         bodies = [encode_record(one) for one in records] if self.keeps else []
+        size, at_s = sum(map(len, bodies)), self.now_ms() // 1_000
 
         def done(result: list[Record] | Refusal) -> None:
-            if not isinstance(result, Refusal):
+            if isinstance(result, Refusal):
+                refused.append(result)
+            else:
                 for record in records:
                     loaded.state.apply(record)
-                loaded.size += sum(map(len, bodies))
+                loaded.size += size
                 loaded.head = max([loaded.head, *(one.number for one in result if one.stream == stream)])
-            committed.set_result(result if isinstance(result, Refusal) else None)
+                self.on_growth(stream, at_s, size)
+            loaded.end_change()
 
         new = [*(NewRecord(stream, body) for body in bodies), *beside]
         refusal = self._signals.append_beside(self._journal, new, signals, done)
         if refusal is not None:
             raise error_of(refusal)
-        # The next change has to see this one: the transcript is not given away before.
-        with anyio.CancelScope(shield=True):
-            await asyncio.wait((committed,))
-        if (refused := committed.result()) is not None:
-            raise error_of(refused)
-        self.on_growth(stream, self.now_ms() // 1_000, sum(map(len, bodies)))
+        await loaded.begin_change().wait()
+        if refused:
+            raise error_of(refused[0])
 
 
 def _event(session_id: str, entry: TranscriptEntry) -> bytes:
