@@ -72,6 +72,7 @@ _MESSAGES: Final[_Codes] = {
     "too_many_subscriptions": ErrorCode(
         _INVALID, "this peer has as many subscriptions open as it may; it has to end one"
     ),
+    "unknown_event": ErrorCode(_INVALID, "the contract knows no such event"),
     "unknown_hook": ErrorCode(_INVALID, "the adapter knows no such hook"),
     "unknown_key": ErrorCode(_INVALID, "a document holds a key that the contract does not know"),
     "unknown_kind": ErrorCode(_INVALID, "there is no such kind of document"),

@@ -197,11 +197,11 @@ class BlockingBus(BlockingFollowing):
         """
         return self._portal.call(partial(self._bus.sessions, session, forgotten=forgotten))
 
-    def close_session(self, session: tuple[str, str]) -> tuple[Receipt, ...]:
+    def close_session(self, session: SessionName) -> tuple[Receipt, ...]:
         """End an open `session` in an operator's name; see `Bus.close_session`."""
         return self._portal.call(self._bus.close_session, session)
 
-    def forget_session(self, session: tuple[str, str]) -> tuple[Receipt, ...]:
+    def forget_session(self, session: SessionName) -> tuple[Receipt, ...]:
         """Drop what is kept of an ended `session` beside its receipts; see `Bus.forget_session`."""
         return self._portal.call(self._bus.forget_session, session)
 

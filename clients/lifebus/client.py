@@ -12,7 +12,8 @@ from lifebus._internal.answers import decode_recorded
 from lifebus._internal.arrival import first_connection, leave, open_connection
 from lifebus._internal.connection import Connection
 from lifebus._internal.following.bus_following import BusFollowing
-from lifebus._internal.following.short_names import SessionName, heads_of
+from lifebus._internal.following.event_names import events_of
+from lifebus._internal.following.short_names import SessionName, heads_of, id_in_adapter, whole_name
 from lifebus._internal.outbox import Outbox
 from lifebus._internal.worker import Handler, serve
 from lifebus.checkpoints.reporting import Checkpoints
@@ -151,12 +152,18 @@ class Bus(BusFollowing):
     async def tick(self, adapter_id: str | None = None, session: str | None = None) -> TickResult:
         """Have the broker examine its harnesses now, and return what it observed (docs/contract.md 2.6).
 
-        All of them, those of the adapter `adapter_id`, or one `session` of it.  A driven tick always gets a stored
+        All of them, those of the adapter `adapter_id`, or one `session` of it; a short name (``api#3``) needs no
+        adapter.  A driven tick always gets a stored
         receipt; after silence it may be repeated, for what was observed is recorded once.
 
         Raises:
             LifebusError: the tick was refused, or no answer came.
         """
+        if session is not None and "#" in session:
+            if adapter_id is None:
+                adapter_id, session = await whole_name(self._connection, session, self.timeout)
+            else:
+                session = await id_in_adapter(self._connection, adapter_id, session, self.timeout)
         body = Tick(client_id=self.client_id, adapter_id=adapter_id, session=session)
         answer = await self._connection.ask("tick", body, TickAnswer, timeout=self.timeout)
         return TickResult(
@@ -172,11 +179,14 @@ class Bus(BusFollowing):
     ) -> Negotiation:
         """Return what the adapter `adapter_id` would give for these requirements; nothing is dispatched or recorded.
 
-        With `session` (a harness session id), what that session has lost meanwhile counts.
+        With `session` (a harness session id, or a short name like ``api#3``), what that session has lost meanwhile
+        counts.
 
         Raises:
             AdapterUnavailable: no such adapter.
         """
+        if session is not None and "#" in session:
+            session = await id_in_adapter(self._connection, adapter_id, session, self.timeout)
         body = Negotiate(adapter_id=adapter_id, requirements=tuple(requirements), session=session)
         return await self._connection.ask("negotiate", body, Negotiation, timeout=self.timeout)
 
@@ -199,12 +209,13 @@ class Bus(BusFollowing):
         client.  Registration survives a broker restart.
 
         Raises:
+            InvalidRequest: there is no such event (``unknown_event``).
             LifebusError: the broker refused the registration.
-            ValueError: there is no such event, or no client is asked about it (`receipt.emitted`).
+            ValueError: no client is asked about that event (`receipt.emitted`).
         """
         registration = Serve(
             client_id=client_id or self.client_id,
-            events=tuple(LifecycleEvent(event) for event in events),
+            events=events_of(events),
             adapters=tuple(adapters),
             requirements=tuple(requirements),
             deadline_ms=round(deadline * 1000),
@@ -236,10 +247,10 @@ class Bus(BusFollowing):
         """
         return await heads_of(self._connection, session, self.timeout, forgotten=forgotten)
 
-    async def close_session(self, session: tuple[str, str]) -> tuple[Receipt, ...]:
+    async def close_session(self, session: SessionName) -> tuple[Receipt, ...]:
         """End an open session in an operator's name, and return its receipts: the ends of its frames, then its own.
 
-        `session` is (adapter_id, harness_session_id).
+        `session` is (adapter_id, harness_session_id), or ``api#3``.
 
         Whoever still works in it opens it again with the next sign of life (docs/sessions.md).
 
@@ -249,11 +260,11 @@ class Bus(BusFollowing):
         """
         return await self._act_on_session("session_close", CloseSession, session)
 
-    async def forget_session(self, session: tuple[str, str]) -> tuple[Receipt, ...]:
+    async def forget_session(self, session: SessionName) -> tuple[Receipt, ...]:
         """Drop what is kept of an ended session beside its receipts, and leave it out of lists (docs/sessions.md).
 
-        `session` is (adapter_id, harness_session_id).  Its receipts stay in the ledger until retention drops them.  The
-        receipt that is returned says that it was forgotten; none is where it was already.
+        `session` is (adapter_id, harness_session_id), or ``api#3``.  Its receipts stay in the ledger until
+        retention drops them.  The receipt that is returned says that it was forgotten; none is where it was already.
 
         Raises:
             StateConflict: it has not ended (``session_open``).
@@ -261,9 +272,9 @@ class Bus(BusFollowing):
         """
         return await self._act_on_session("session_forget", ForgetSession, session)
 
-    async def _act_on_session(
-        self, verb: str, kind: type[CloseSession], session: tuple[str, str]
-    ) -> tuple[Receipt, ...]:
+    async def _act_on_session(self, verb: str, kind: type[CloseSession], session: SessionName) -> tuple[Receipt, ...]:
+        if isinstance(session, str):
+            session = await whole_name(self._connection, session, self.timeout)
         body = kind(client_id=self.client_id, adapter_id=adapter_id_of(session[0]), session=session[1])
         answer = await self._connection.ask(verb, body, SessionReceipts, timeout=self.timeout)
         return tuple(decode_recorded(raw) for raw in answer.receipts)

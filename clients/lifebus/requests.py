@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypedDict, Unpack
 
+from lifebus._internal.following.event_names import event_of
 from lifebus_contract import (
     CONTRACT_VERSION,
     CallbackRequest,
@@ -98,12 +99,13 @@ def make_request(
     is generated.
 
     Raises:
-        InvalidRequest: the fields do not make a valid request.
+        InvalidRequest: the fields do not make a valid request; of an event that there is not (``unknown_event``), it
+            says which was probably meant.
     """
     key = fields.get("idempotency_key")
     plain = {
         "schema_version": CONTRACT_VERSION,
-        "event": event,
+        "event": event_of(event),
         "event_id": id_of(EVENT, key, adapter_id),
         "adapter_id": adapter_id,
         "adapter_version": adapter_version,

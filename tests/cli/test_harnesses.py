@@ -49,6 +49,25 @@ def test_status_has_a_line_for_each_harness(watched: Shell) -> None:
     assert (harness["adapter_id"], harness["sessions"], harness["silent"]) == ("codex", 1, [])
 
 
+def test_doctor_counts_calls_of_hooks_whose_harness_there_is_not_and_says_which_was_meant() -> None:
+    with short_directory() as directory:
+        shell = Shell(directory)
+        shell.call("hooks", "install", "codex", "--yes")
+        with broker_up(shell):
+            assert "hook names" not in [one["check"] for one in shell.call("doctor", "--json").json]
+            for name in ("clade", "clade", "x-1"):
+                shell.hook(name, START)
+            # A late call comes by way of the spool.
+            while shell.call("status", "--json").json["counters"]["hook_unknown_adapter"] < 3:
+                pass
+            assert sorted(shell.call("status", "--json").json["unknown_adapters"]) == ["clade", "x-1"]
+            (found,) = [one for one in shell.call("doctor", "--json").json if one["check"] == "hook names"]
+    assert found["state"] == "warn"
+    assert found["evidence"].startswith("3 hook calls named a harness that there is not")
+    assert "`clade`" in found["evidence"]
+    assert "did you mean claude?" in found["fix"]
+
+
 def test_doctor_shows_what_codex_does_not_trust_and_what_the_broker_sees(watched: Shell) -> None:
     found = watched.call("doctor", "--json").json
     (hooks,) = [one for one in found if one["check"] == "hooks"]

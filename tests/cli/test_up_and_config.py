@@ -65,7 +65,7 @@ def test_flags_win_over_the_environment(alone: Shell) -> None:
     ("variables", "said"),
     [
         ({"LIFEBUS_LEDGER_BACKEND": "redis"}, "one of sqlite, memory"),
-        ({"LIFEBUS_CONFIG": "/nonexistent.toml"}, "cannot be read"),
+        ({"LIFEBUS_CONFIG": "/nonexistent.toml"}, "unset the variable, or name /dev/null"),
         ({"LIFEBUS_MANIFESTS": "/nonexistent.json"}, "No such file"),
         ({"LIFEBUS_RUNTIME_DIR": "/tmp/" + "x" * 120}, "socket path"),
         ({"LIFEBUS_RUNTIME_DIR": "/proc/nothing"}, "cannot"),

@@ -91,6 +91,18 @@ async def test_a_session_of_an_app_is_closed_too(backend: str) -> None:
         assert await refusal_of(bus.close_session(CODEX)) == "session_ended"
 
 
+async def test_a_session_is_closed_and_forgotten_by_its_short_name() -> None:
+    async with running_bus() as daemon, connected(daemon) as bus:
+        await bus.emit(lifebus.make_request("session.started", "codex", session="t1"))
+        (head,) = await bus.sessions()
+        assert head.name == "codex#1"
+        assert await refusal_of(bus.close_session("codex#2")) == "no_session"
+        assert [one.event.value for one in await bus.close_session("codex#1")] == ["session.ended"]
+        assert len(await bus.forget_session("codex#1")) == 1
+        assert await bus.sessions() == []
+        assert await bus.forget_session("codex#1") == ()
+
+
 async def test_what_is_no_open_session_is_refused_and_nothing_is_recorded() -> None:
     async with running_bus() as daemon, connected(daemon) as bus:
         assert await refusal_of(bus.close_session(CODEX)) == "no_session"

@@ -25,6 +25,7 @@ from lifebus_contract import (
     ConformanceLevel,
     DispatchEnvelope,
     Emission,
+    InvalidRequest,
     LifecycleEvent,
     RegisteredAdapter,
     RequirementLevel,
@@ -225,6 +226,15 @@ async def test_a_command_is_asked_about_a_gap(background: bool) -> None:
             await until(lambda: not daemon.bus.dispatches)
         (line,) = (directory / "asked.jsonl").read_text().splitlines()
     assert decode_json(line, DispatchEnvelope).telemetry == {"missing_first": 2, "missing_last": 2}
+
+
+async def test_whoever_misspells_an_event_is_told_which_was_meant() -> None:
+    async with running_bus() as daemon, connected(daemon) as bus:
+        with pytest.raises(InvalidRequest, match=r"`session\.start`; did you mean `session\.started`\?") as refused:
+            await bus.serve(["session.start"], content)
+        assert (refused.value.code, await bus.clients()) == ("unknown_event", [])
+    with pytest.raises(InvalidRequest, match="known are session"):
+        lifebus.make_request("nothing", "codex")
 
 
 async def test_nobody_is_registered_for_the_announcement_of_receipts() -> None:

@@ -153,6 +153,15 @@ async def test_a_tick_of_an_unknown_adapter_is_refused() -> None:
         assert daemon.bus.ledger.head == 0
 
 
+async def test_a_session_is_ticked_by_its_short_name_with_and_without_its_adapter() -> None:
+    async with running_bus() as daemon, connected(daemon) as bus:
+        await bus.emit(lifebus.make_request("session.started", "codex", session="s1"))
+        for found in (await bus.tick(session="codex#1"), await bus.tick("codex", "codex#1")):
+            assert [one.harness_session_id for one in found.receipts] == ["s1"]
+        with pytest.raises(InvalidRequest, match="no session is called `codex#2`"):
+            await bus.tick(session="codex#2")
+
+
 async def test_a_driven_tick_is_what_the_supervisor_makes_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Tick] = []
 
@@ -179,8 +188,8 @@ async def test_negotiation_asks_about_a_session_as_it_is_now() -> None:
         fact = lifebus.make_request(LifecycleEvent.CAPABILITY_DEGRADED, "codex", session="s1")
         (receipt,) = (await bus.emit(Emission(request=fact, degradations=(lost,)))).receipts
         assert (receipt.status, receipt.capability_degradations) == ("degraded", (lost,))
-        outcomes = [(await bus.negotiate("codex", needs, session=one)).outcome for one in ("s1", "s2", None)]
-        assert outcomes == ["unsupported", "satisfied", "satisfied"]
+        outcomes = [(await bus.negotiate("codex", needs, session=one)).outcome for one in ("s1", "codex#1", "s2", None)]
+        assert outcomes == ["unsupported", "unsupported", "satisfied", "satisfied"]
 
         def block() -> str:
             with lifebus.blocking.connect("b", runtime_dir=daemon.settings.runtime_dir) as blocking:

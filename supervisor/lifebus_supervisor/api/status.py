@@ -29,6 +29,7 @@ class StatusVerbs:
         directories: tuple[Path, Path],
         *,
         counters: Callable[[], Mapping[str, int]],
+        unknown_adapters: Callable[[], tuple[str, ...]],
         harnesses: Callable[[], tuple[HarnessStatus, ...]],
         waiting: Callable[[], tuple[WaitingSession, ...]],
         retention: Callable[[], RetentionStatus | None],
@@ -38,6 +39,7 @@ class StatusVerbs:
         self._bus = bus
         self._runtime_dir, self._state_dir = directories
         self._counters = counters
+        self._unknown_adapters = unknown_adapters
         self._harnesses = harnesses
         self._waiting = waiting
         self._retention = retention
@@ -65,6 +67,7 @@ class StatusVerbs:
             ledger=self._bus.ledger.status(),
             clients=len(self._bus.clients.all()),
             counters=dict(self._counters()),
+            unknown_adapters=self._unknown_adapters(),
             harnesses=self._harnesses(),
             waiting=self._waiting(),
             retention=self._retention(),

@@ -163,7 +163,7 @@ def load(
     problems: list[str] = []
     for origin in (*_from_flags(flags or {}), *_from_environment(variables, problems)):
         _take(origin, found, problems)
-    for origin in _from_file(_file_of(config_path, variables), problems):
+    for origin in _from_file(_file_of(config_path, variables), variables, problems):
         _take(origin, found, problems)
     # All of them at once: who corrects one at a time restarts the broker for each.
     if problems:
@@ -207,8 +207,11 @@ def _in_variable(key: str, text: str) -> str | tuple[str, ...]:
     return text
 
 
-def _from_file(path: Path | None, problems: list[str]) -> Iterator[Origin]:
+def _from_file(path: Path | None, environ: Mapping[str, str], problems: list[str]) -> Iterator[Origin]:
     if path is None:
+        return
+    if _is_missing(path):
+        problems.append(_missing(path, environ))
         return
     try:
         values = read_file(path)
@@ -229,6 +232,24 @@ def _from_file(path: Path | None, problems: list[str]) -> Iterator[Origin]:
             problems.append(f"{where}: unknown key `{item.key[:64]}`{_suggestion(item)}")
         else:
             yield Origin(key=item.key, value=item.value, source="file", where=where)
+
+
+def _is_missing(path: Path) -> bool:
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        return True
+    except OSError:  # who reads it says what is wrong
+        return False
+    return False
+
+
+def _missing(path: Path, environ: Mapping[str, str]) -> str:
+    """Return what is wrong where there is no file of that name, and what can be done."""
+    # The commands read the variable themselves: a file that is named by both is the variable's.
+    if path.absolute() == Path(environ.get("LIFEBUS_CONFIG") or "/").absolute():
+        return f"LIFEBUS_CONFIG names {path}, which does not exist: create it, unset the variable, or name /dev/null"
+    return f"{path} does not exist: create it, or name another file"
 
 
 def _list_of(key: str) -> str | None:

@@ -278,6 +278,7 @@ def _compose_api(core: Core, receipts: ReceiptPublisher, count: Callable[[], Map
         core.bus,
         (core.settings.runtime_dir, core.settings.state_dir),
         counters=count,
+        unknown_adapters=core.hooks.unknown_adapters,
         harnesses=lambda: harness_statuses(core.supervisor, time.monotonic(), time.time()),
         waiting=lambda: waiting_sessions(core.supervisor),
         retention=lambda: None if retention is None else retention.report(),

@@ -108,7 +108,7 @@ class HookCalls:
             fault = InvalidRequest("the adapter has a manifest and no code to read hooks", code="unknown_adapter")
             await self._refuse_call(call, fault, registered.manifest, _no_session)
             return
-        self.counters.unknown_adapter += 1
+        self.counters.count_unknown(call.adapter_id)
         if _is_notable(self.counters.unknown_adapter):
             count = self.counters.unknown_adapter
             _log.warning("hook_of_unknown_adapter", count=count, adapter=call.adapter_id[:64])

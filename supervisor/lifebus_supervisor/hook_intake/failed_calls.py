@@ -32,6 +32,8 @@ A_MINUTE: Final = 60
 
 _MINUTE_S: Final = 60.0
 _WORD: Final = 64
+_NAMES: Final = 8
+"""Most names of unknown adapters that are kept: they are a caller's."""
 _OWN_FIELDS: Final = frozenset({"bad_identifier", "missing", "oversized", "unknown_hook", "wrong_type"})
 """Reasons whose field is a path of ours; in the others it is made of the payload's own keys."""
 
@@ -40,12 +42,21 @@ class CallCounters(Struct, kw_only=True):
     """What could not be read since the start.
 
     `unreadable` calls were not what their harness sends; of these `unrecorded` got no receipt, because there were too
-    many.  `unknown_adapter` calls named an adapter that nobody knows, under which nothing can be recorded.
+    many.  `unknown_adapter` calls named an adapter that nobody knows, under which nothing can be recorded; the first of
+    those names are kept.
     """
 
     unreadable: int = 0
     unrecorded: int = 0
     unknown_adapter: int = 0
+    unknown_names: tuple[str, ...] = ()
+
+    def count_unknown(self, name: str) -> None:
+        """Count a call that named an adapter that nobody knows."""
+        self.unknown_adapter += 1
+        short = name[:_WORD]
+        if short not in self.unknown_names and len(self.unknown_names) < _NAMES:
+            self.unknown_names += (short,)
 
 
 class FailureLimit:

@@ -72,6 +72,10 @@ class HookIntake:
             "spool_left": int(spool.left),
         }
 
+    def unknown_adapters(self) -> tuple[str, ...]:
+        """Return the names of adapters that calls gave and nobody knows, as far as they are kept."""
+        return self._calls.counters.unknown_names
+
     async def _serve(self, *, task_status: TaskStatus[None]) -> None:
         try:
             await serve_hooks(

@@ -97,6 +97,18 @@ def test_a_wrong_value_in_the_file_is_refused_with_its_line_and_the_rule(
     assert said in problem
 
 
+def test_a_named_file_that_is_not_there_says_what_can_be_done_and_the_default_one_need_not_be(
+    tmp_path: Path,
+) -> None:
+    load({}, {"HOME": str(tmp_path)})
+    path = tmp_path / "none.toml"
+    for given in (None, path):
+        (problem,) = problems(environ={"LIFEBUS_CONFIG": str(path)}, path=given)
+        assert problem.startswith(f"LIFEBUS_CONFIG names {path}, which does not exist: ")
+        assert problem.endswith("create it, unset the variable, or name /dev/null")
+    assert problems(path=path) == (f"{path} does not exist: create it, or name another file",)
+
+
 def test_all_problems_are_named_at_once(tmp_path: Path) -> None:
     path = written(tmp_path, "[log]\nlevel = 'loud'\n[limits]\nbackfill = 1\n")
     found = problems({"ledger.backend": "redis"}, {"LIFEBUS_LIMITS_DISPATCHES": "many"}, path)
@@ -136,12 +148,6 @@ def test_a_file_that_is_not_toml_is_refused(tmp_path: Path, text: str | bytes) -
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     (problem,) = problems(path=path)
     assert problem.startswith(f"{path}: not valid TOML: ")
-
-
-def test_a_named_file_must_exist_and_the_default_one_need_not(tmp_path: Path) -> None:
-    load({}, {"HOME": str(tmp_path)})
-    assert "cannot be read" in problems({}, {"LIFEBUS_CONFIG": str(tmp_path / "none.toml")})[0]
-    assert "cannot be read" in problems(path=tmp_path / "none.toml")[0]
 
 
 def test_the_default_file_is_read_where_it_exists(tmp_path: Path) -> None:

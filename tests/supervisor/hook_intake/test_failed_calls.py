@@ -173,7 +173,7 @@ async def test_an_adapter_that_nobody_knows_is_counted_and_not_recorded() -> Non
         with structlog.testing.capture_logs() as logs:
             assert await calls.handle(call(adapter_id="x" * 128)) == HookAnswer()
         assert daemon.bus.ledger.head == 0
-    assert calls.counters == CallCounters(unknown_adapter=1)
+    assert calls.counters == CallCounters(unknown_adapter=1, unknown_names=("x" * 64,))
     assert logs[0]["adapter"] == "x" * 64
 
 

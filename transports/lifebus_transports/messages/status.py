@@ -42,6 +42,7 @@ class WaitingSession(Struct, frozen=True, kw_only=True):
 class BrokerStatus(Struct, frozen=True, kw_only=True):
     """How the broker is: `counters` count since it started, `uptime_s` in whole seconds.
 
+    `unknown_adapters` are the first eight names under which hooks called and that no adapter has.
     `harnesses` has one entry an adapter that was seen, `waiting` one a supervised session that waits for a person;
     `retention` and `scrub` are None where nothing durable is kept,
     `backup` also where none are scheduled.
@@ -56,6 +57,7 @@ class BrokerStatus(Struct, frozen=True, kw_only=True):
     ledger: LedgerStatus
     clients: int
     counters: dict[str, int]
+    unknown_adapters: tuple[str, ...] = ()
     harnesses: tuple[HarnessStatus, ...] = ()
     waiting: tuple[WaitingSession, ...] = ()
     retention: RetentionStatus | None = None

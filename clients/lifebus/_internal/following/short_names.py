@@ -3,6 +3,7 @@
 from lifebus._internal.connection import Connection
 from lifebus_contract import InvalidRequest
 from lifebus_contract.views import SessionHead
+from lifebus_transports.adapter_names import adapter_id_of
 from lifebus_transports.messages.reads import SessionsQuery
 
 SessionName = tuple[str, str] | str
@@ -32,3 +33,10 @@ async def whole_name(connection: Connection, name: str, timeout_s: float) -> tup
         detail = f"no session is called `{name[:64]}`; `bus.sessions()` has the names of all"
         raise InvalidRequest(detail, code="no_session", field="session")
     return heads[0].adapter_id, heads[0].harness_session_id
+
+
+async def id_in_adapter(connection: Connection, adapter_id: str, session: str, timeout_s: float) -> str:
+    """Return the harness's own id of a session of an adapter: of one that is called so, else the text itself."""
+    heads = await heads_of(connection, session, timeout_s, forgotten=True)
+    wanted = adapter_id_of(adapter_id)
+    return next((head.harness_session_id for head in heads if head.adapter_id == wanted), session)

@@ -68,7 +68,7 @@ def run_checks(config: Path | None) -> list[CheckResult]:
         # Every other check needs the settings; without them the libraries are all that can be examined.
         settings, _ = load(config_path=config)
     except LifebusError as fault:
-        fix = "`lifebus config show --origin` shows where each setting comes from"
+        fix = "correct that; `lifebus config check` says when all is right"
         return [*results, CheckResult(check="settings", state="bad", evidence=fault.detail, fix=fix)]
     checks: dict[str, Callable[[Settings], CheckResult]] = {
         "settings": _settings,

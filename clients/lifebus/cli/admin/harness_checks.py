@@ -1,11 +1,13 @@
 """What `lifebus doctor` says of each harness: the hooks that are installed, and what the broker sees of it."""
 
-from collections.abc import Iterator
+import difflib
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from lifebus.cli.admin.hook_options import harness_names, place_here
+from lifebus.cli.choices import known_adapters
 
 if TYPE_CHECKING:
     from lifebus_admin.harnesses.install_status import InstallStatus
@@ -25,6 +27,7 @@ def check_harnesses(status: "BrokerStatus | None") -> Iterator[CheckResult]:
     """Yield what is known of each harness; `status` is the broker's, None where none answers."""
     yield from check_hooks()
     yield from _check_launcher()
+    yield from _check_names(status)
     for harness in () if status is None else status.harnesses:
         # Both are normal for a while (a long turn, an old harness), so this is a warning.
         quiet = bool(harness.silent or harness.degraded)
@@ -34,6 +37,31 @@ def check_harnesses(status: "BrokerStatus | None") -> Iterator[CheckResult]:
             evidence=harness_text(harness),
             fix=f"`lifebus hooks test {harness.adapter_id}` shows whether its hooks arrive" if quiet else "",
         )
+
+
+def _check_names(status: "BrokerStatus | None") -> Iterator[CheckResult]:
+    """Yield a result where hooks called under names that no adapter has: nothing of them is recorded."""
+    if status is None or not status.unknown_adapters:
+        return
+    count, names = status.counters["hook_unknown_adapter"], ", ".join(f"`{name}`" for name in status.unknown_adapters)
+    yield CheckResult(
+        check="hook names",
+        state="warn",
+        evidence=f"{calls_text(count)} named a harness that there is not, and nothing of them is recorded: {names}",
+        fix=f"correct the name where the hook is set up: {_meant(status.unknown_adapters)}; a restart counts anew",
+    )
+
+
+def calls_text(count: int) -> str:
+    """Return a number of hook calls in words."""
+    return f"{count} hook call{'' if count == 1 else 's'}"
+
+
+def _meant(names: Sequence[str]) -> str:
+    """Return which harnesses the names probably mean, else all that there are."""
+    known = known_adapters()
+    near = [found[0] for name in names if (found := difflib.get_close_matches(name, known, n=1))]
+    return f"did you mean {' or '.join(dict.fromkeys(near))}?" if near else f"there are {', '.join(known)}"
 
 
 def check_hooks() -> Iterator[CheckResult]:

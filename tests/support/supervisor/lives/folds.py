@@ -179,6 +179,7 @@ class Folds:
             rig.bus,
             (REPOSITORY, REPOSITORY),
             counters=dict,
+            unknown_adapters=tuple,
             waiting=lambda: (),
             harnesses=lambda: harness_statuses(rig.supervisor, rig.clock.now(), rig.clock.epoch()),
             retention=lambda: None,
