@@ -61,7 +61,7 @@ def test_a_plan_shows_a_diff_of_the_settings_and_writes_nothing(alone: Shell) ->
     assert ran.code == 0
     assert f"--- {alone.directory}/.claude/settings.json" in ran.out
     assert '+    "SessionStart": [' in ran.out
-    assert "lifebus-hook (10 lines, lifebus's own, mode 0700)" in ran.out
+    assert "lifebus-hook (19 lines, lifebus's own, mode 0700)" in ran.out
     assert "claude is not on PATH" in ran.out
     assert files(alone.directory) == before
 
@@ -88,6 +88,15 @@ def test_the_shared_launcher_goes_with_the_last_harness(alone: Shell) -> None:
     assert launcher.exists()
     alone.call("hooks", "remove", "gemini", "--yes")
     assert not launcher.parent.exists()
+
+
+def test_what_python_kept_of_the_hook_goes_with_it(alone: Shell) -> None:
+    installed(alone, "claude")
+    kept = alone.directory / ".local/share/lifebus/__pycache__"
+    alone.hook("claude", {"hook_event_name": "Stop"})
+    assert [path.name.partition(".")[0] for path in kept.iterdir()] == ["hook"]
+    alone.call("hooks", "remove", "claude", "--yes")
+    assert not kept.parent.exists()
 
 
 def test_a_file_of_ours_that_somebody_edited_stays_and_that_is_said(alone: Shell) -> None:

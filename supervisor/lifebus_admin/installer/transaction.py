@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from lifebus_adapters.shared.assets import Asset, OwnedFile
+from lifebus_admin.installer.bytecode import remove_bytecode
 from lifebus_admin.installer.file_state import TargetFile, digest_of, read_target, require_writable
 from lifebus_admin.installer.in_place import UnfinishedWrite, is_torn, overwrite_file
 from lifebus_admin.installer.plan import Action
@@ -123,6 +124,8 @@ class Transaction:
         """Write a file: another one in its place, or into it where settings have other names that must follow."""
         if isinstance(asset, OwnedFile) or file.contents is None or file.links == 1:
             replace_file(self._disk, file, contents, mode)
+            # Python tells old bytecode by size and second alone.
+            remove_bytecode(self._disk, file.real)
             return
         write = UnfinishedWrite(path=str(file.real), before=file.contents, after=contents)
         self._records.begin_write(write)
@@ -156,6 +159,7 @@ class Transaction:
             self._write(asset, file, change.contents, change.mode)
         elif change.action == "remove":
             remove_file(self._disk, file)
+            remove_bytecode(self._disk, file.real)
         if record is not None:
             self._forget(record)
         return backup

@@ -2,6 +2,7 @@
 
 import json
 import os
+import py_compile
 import stat
 from pathlib import Path
 
@@ -379,3 +380,18 @@ def test_file_systems_that_cannot_exchange_or_link_will_do(box: Box, missing: st
     assert box.plan().nothing
     box.remove(disk=Plain())
     assert path.read_bytes() == BEFORE
+
+
+def test_old_bytecode_goes_when_its_file_is_replaced_and_the_rest_with_the_file(box: Box) -> None:
+    source = box.root / "data" / "lifebus" / "hook.py"
+    kept, strange = source.parent / "__pycache__", source.parent / "__pycache__" / "theirs.cpython-311.pyc"
+    older, newer = (OwnedFile(path=str(source), contents=text) for text in ("one = 1\n", "two = 2\n"))
+    box.install([older])
+    py_compile.compile(str(source), doraise=True)
+    strange.touch()
+    box.install([newer])
+    assert list(kept.iterdir()) == [strange]
+    strange.unlink()
+    py_compile.compile(str(source), doraise=True)
+    box.remove([newer])
+    assert not source.parent.exists()

@@ -7,4 +7,13 @@ hook=@HOOK@
 python=@PYTHON@
 [ -r "$hook" ] || exit 0
 [ -x "$python" ] || python=$(command -v python3) || exit 0
-exec "$python" -I -S "$hook" "$@"
+# Its bytecode is kept beside it: compiling the file would be a quarter of the hook's time.
+exec "$python" -I -S -c 'import sys
+path = sys.argv.pop(1)
+try:
+    from _frozen_importlib_external import SourceFileLoader
+    code = SourceFileLoader("hook", path).get_code("hook")
+except Exception:
+    with open(path, "rb") as file:
+        code = compile(file.read(), path, "exec")
+exec(code)' "$hook" "$@"
