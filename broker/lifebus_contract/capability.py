@@ -44,8 +44,8 @@ class CapabilityRequest(Document, frozen=True, kw_only=True, omit_defaults=True)
     (docs/contract.md 4.2).
     """
 
-    capability: Identifier
-    level: RequirementLevel
+    capability: Identifier  # such as `event:frame.opening` or `context_pressure`
+    level: RequirementLevel  # whether it is refused without it
     support: SupportState = SupportState.SYNTHESIZED
     accept_partial: bool = False
 
@@ -63,7 +63,7 @@ class Degradation(Document, frozen=True, kw_only=True):
     capability: Identifier
     current_support: SupportState
     event: Literal["capability.degraded"]
-    evidence: Detail
+    evidence: Detail  # how it was noticed
     observed_at_epoch_s: Count
     previous_support: SupportState
     retry_class: RetryClass

@@ -58,9 +58,9 @@ class FrameContext(Document, frozen=True, kw_only=True, omit_defaults=True):
     A `subcall` names its parent; a `top_level` frame has none.
     """
 
-    frame_id: Identifier
+    frame_id: Identifier  # the harness's own id of the turn, or `turn-1`, `turn-2` …
     frame_class: FrameClass
-    parent_frame_id: Identifier | None = None
+    parent_frame_id: Identifier | None = None  # of a `subcall` alone
 
     def __post_init__(self) -> None:
         if not f"{self.frame_id}{self.parent_frame_id}".isprintable():
@@ -89,19 +89,19 @@ class CallbackRequest(Document, frozen=True, kw_only=True, omit_defaults=True):
 
     schema_version: SchemaVersion
     event: LifecycleEvent
-    event_id: Identifier
-    adapter_id: Identifier
+    event_id: Identifier  # unique for what happened
+    adapter_id: Identifier  # which harness
     adapter_version: Identifier
-    invocation_id: Identifier
-    integration_mode: IntegrationMode
-    harness_session_id: Identifier | None = None
+    invocation_id: Identifier  # shared by all that one hook call reports
+    integration_mode: IntegrationMode  # how it is learned
+    harness_session_id: Identifier | None = None  # the harness's own id of the session
     harness_run_id: Identifier | None = None
     harness_task_id: Identifier | None = None
-    frame_context: FrameContext | None = None
+    frame_context: FrameContext | None = None  # needed by `frame.*` events
     capability_snapshot_ref: Identifier | None = None
-    payload_refs: Annotated[tuple[PayloadRef, ...], Meta(max_length=256)] = ()
+    payload_refs: Annotated[tuple[PayloadRef, ...], Meta(max_length=256)] = ()  # named without their bodies
     sequence: Count | None = None  # the harness's own
-    idempotency_key: Identifier | None = None
+    idempotency_key: Identifier | None = None  # a request that comes again with it is recorded once
     metadata: Metadata = {}  # noqa: RUF012  msgspec makes a new one each time, and leaves it out when empty
 
     def __post_init__(self) -> None:
@@ -135,18 +135,18 @@ class PayloadEnvelope(Document, frozen=True, kw_only=True):
 
     schema_version: VersionOrOne
     payload_id: Identifier
-    client_id: Identifier
-    payload_kind: Identifier
-    format: Identifier
-    content_encoding: Identifier
+    client_id: Identifier  # whose it is
+    payload_kind: Identifier  # in the client's own words
+    format: Identifier  # a media type
+    content_encoding: Identifier  # `utf8`
     byte_size: Count  # as the client says; checked before dispatch where there is a body
-    acceptable_placements: Annotated[tuple[AcceptablePlacement, ...], Meta(min_length=1, max_length=16)]
-    body: str | None = None
+    acceptable_placements: Annotated[tuple[AcceptablePlacement, ...], Meta(min_length=1, max_length=16)]  # in order
+    body: str | None = None  # the text itself
     body_ref: Identifier | None = None  # carried as it is, never followed
-    content_digest: Digest | None = None
+    content_digest: Digest | None = None  # SHA-256 of the body
     idempotency_key: Identifier | None = None
-    expires_at_epoch_s: Count | None = None
-    redaction: Identifier = "none"
+    expires_at_epoch_s: Count | None = None  # it is not delivered after this
+    redaction: Identifier = "none"  # a word for who shows it
     metadata: Metadata = {}  # noqa: RUF012  msgspec makes a new one each time, and leaves it out when empty
 
     def __post_init__(self) -> None:
@@ -248,12 +248,12 @@ class CallbackResponse(Document, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     schema_version: SchemaVersion
-    status: ReceiptStatus
-    client_payloads: Annotated[tuple[PayloadEnvelope, ...], Meta(max_length=256)] = ()
+    status: ReceiptStatus  # `delivered` with payloads, else `observed` or `skipped`
+    client_payloads: Annotated[tuple[PayloadEnvelope, ...], Meta(max_length=256)] = ()  # to be delivered to the harness
     receipt_refs: Annotated[tuple[Identifier, ...], Meta(max_length=256)] = ()
     warnings: Annotated[tuple[Warning, ...], Meta(max_length=64)] = ()
-    failure_class: FailureClass | None = None
-    retry_class: RetryClass | None = None
+    failure_class: FailureClass | None = None  # of a `failed` answer alone
+    retry_class: RetryClass | None = None  # may tighten the default of the failure class
     metadata: Metadata = {}  # noqa: RUF012  msgspec makes a new one each time, and leaves it out when empty
 
     def __post_init__(self) -> None:
@@ -284,8 +284,8 @@ class Emission(Document, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     request: CallbackRequest
-    payloads: Annotated[tuple[PayloadEnvelope, ...], Meta(max_length=256)] = ()
-    requirements: Annotated[tuple[CapabilityRequest, ...], Meta(max_length=64)] = ()
+    payloads: Annotated[tuple[PayloadEnvelope, ...], Meta(max_length=256)] = ()  # to be delivered with it
+    requirements: Annotated[tuple[CapabilityRequest, ...], Meta(max_length=64)] = ()  # capabilities that it needs
     warnings: Annotated[tuple[Warning, ...], Meta(max_length=16)] = ()
     telemetry: Annotated[dict[FactKey, FactValue], Meta(max_length=32)] = {}  # noqa: RUF012  msgspec makes a new one each time, and leaves it out when empty
     degradations: Annotated[tuple[Degradation, ...], Meta(max_length=64)] = ()

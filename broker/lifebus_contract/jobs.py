@@ -144,17 +144,17 @@ class NewJob(CamelDocument, frozen=True, kw_only=True, omit_defaults=True, renam
     it comes; with other content it is refused.  `not_before_ms` is a time in milliseconds since the epoch.
     """
 
-    type: Identifier
+    type: Identifier  # such as `command` or `agent_instruction`
     project_id: ProjectId
     payload: Metadata = {}  # noqa: RUF012  msgspec makes a new one each time, and leaves it out when empty
-    job_id: JobId | None = None
+    job_id: JobId | None = None  # made by the library where it is None
     source_session_id: Identifier | None = None
     priority: JobPriority | None = None
-    dedupe: Dedupe | None = None
+    dedupe: Dedupe | None = None  # what becomes of it beside one of the same `dedupe_key`
     dedupe_key: DedupeKey | None = None
     max_attempts: Annotated[int, Meta(ge=1, le=100)] | None = None
-    time_limit_ms: Annotated[int, Meta(ge=1, le=604_800_000)] | None = None
-    cancel_grace_ms: Annotated[int, Meta(ge=0, le=600_000)] | None = None
+    time_limit_ms: Annotated[int, Meta(ge=1, le=604_800_000)] | None = None  # of one attempt
+    cancel_grace_ms: Annotated[int, Meta(ge=0, le=600_000)] | None = None  # between asking it to end and ending it
     pause: RetryPause | None = None
     not_before_ms: Count | None = None
 

@@ -56,18 +56,18 @@ class Question(Document, frozen=True, kw_only=True, omit_defaults=True):
     shown, never interpreted.  `actions` are the answers that are allowed.
     """
 
-    question_id: Identifier
+    question_id: Identifier  # the asker's, unique
     kind: QuestionKind = QuestionKind.ESCALATION
-    client_id: Identifier
+    client_id: Identifier  # who asks
     run_id: Identifier | None = None
     step_id: Identifier | None = None
-    title: Label
-    reason: Detail
+    title: Label  # in one line
+    reason: Detail  # why a person is asked
     context: Metadata = {}  # noqa: RUF012  msgspec makes a new one each time, and leaves it out when empty
-    suggested_actions: Annotated[tuple[Detail, ...], Meta(max_length=16)] = ()
+    suggested_actions: Annotated[tuple[Detail, ...], Meta(max_length=16)] = ()  # shown to the person
     actions: Annotated[tuple[AnswerAction, ...], Meta(min_length=1, max_length=4)] = tuple(AnswerAction)
-    modifiable: Annotated[tuple[Modifiable, ...], Meta(max_length=64)] = ()
-    asked_at_ms: Count
+    modifiable: Annotated[tuple[Modifiable, ...], Meta(max_length=64)] = ()  # what `modify` may change
+    asked_at_ms: Count  # milliseconds since 1970
 
     def __post_init__(self) -> None:
         if not f"{self.question_id}{self.client_id}{self.run_id}{self.step_id}{self.title}".isprintable():

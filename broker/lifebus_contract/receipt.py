@@ -41,12 +41,12 @@ class PayloadReceipt(Document, frozen=True, kw_only=True):
     `content_digest` is left out, not null, where the payload carried none; it is never invented.
     """
 
-    byte_size: Count
+    byte_size: Count  # of the body, in UTF-8 bytes
     content_digest: Digest | UnsetType = UNSET
     payload_id: Identifier
-    payload_kind: Identifier
-    placement: PlacementClass | None
-    status: ReceiptStatus
+    payload_kind: Identifier  # in the client's own words
+    placement: PlacementClass | None  # null where it has none
+    status: ReceiptStatus  # `delivered`, `degraded`, `skipped` or `failed`
 
 
 class Receipt(Document, frozen=True, kw_only=True):
@@ -58,26 +58,26 @@ class Receipt(Document, frozen=True, kw_only=True):
 
     adapter_id: Identifier
     at_epoch_s: Count  # by the broker's clock, which may step back: `sequence` is the order
-    capability_degradations: Annotated[tuple[Degradation, ...], Meta(max_length=64)]
+    capability_degradations: Annotated[tuple[Degradation, ...], Meta(max_length=64)]  # of `capability.degraded` alone
     client_id: Identifier  # whose receipt it is: the emitter's, or a callback client's
     event: LifecycleEvent
-    event_id: Identifier
-    failure_class: FailureClass | None
-    harness_run_id: Identifier | None
-    harness_session_id: Identifier | None
-    harness_task_id: Identifier | None
+    event_id: Identifier  # the harness's own id of the event, or one that lifebus made
+    failure_class: FailureClass | None  # of a failed or degraded receipt
+    harness_run_id: Identifier | None  # null where the harness has none
+    harness_session_id: Identifier | None  # the harness's own id of the session
+    harness_task_id: Identifier | None  # null where the harness has none
     idempotency_key: Identifier | None  # unique within (client_id, adapter_id)
-    integration_mode: IntegrationMode
+    integration_mode: IntegrationMode  # how it was learned
     invocation_id: Identifier  # shared by all receipts of one hook call
-    parent_receipt_id: Identifier | None
-    payload_receipts: Annotated[tuple[PayloadReceipt, ...], Meta(max_length=512)]
-    receipt_id: Identifier
-    retry_class: RetryClass | None
+    parent_receipt_id: Identifier | None  # the receipt before it in the same invocation
+    payload_receipts: Annotated[tuple[PayloadReceipt, ...], Meta(max_length=512)]  # what became of each payload
+    receipt_id: Identifier  # unique; `lfr_` and a ULID
+    retry_class: RetryClass | None  # what a caller may do next, after a failure
     schema_version: VersionOrOne
     sequence: Count | None  # null until the ledger has numbered it
-    status: ReceiptStatus
-    telemetry_summary: Annotated[dict[FactKey, FactValue], Meta(max_length=64)]
-    warnings: Annotated[tuple[Warning, ...], Meta(max_length=64)]
+    status: ReceiptStatus  # what became of the event
+    telemetry_summary: Annotated[dict[FactKey, FactValue], Meta(max_length=64)]  # what is known of the event
+    warnings: Annotated[tuple[Warning, ...], Meta(max_length=64)]  # remarks that change nothing
 
     def __post_init__(self) -> None:
         if self.schema_version == 1:

@@ -95,10 +95,15 @@ class ReceiptStatus(StrEnum):
     """What became of an operation or a payload (docs/contract.md 6.2)."""
 
     OBSERVED = "observed"
+    """It happened, and nothing had to be done."""
     DELIVERED = "delivered"
+    """It was placed as was asked."""
     SKIPPED = "skipped"
+    """It was left out, and that is no failure."""
     DEGRADED = "degraded"
+    """It was done in a weaker way, or the capability is weaker now."""
     FAILED = "failed"
+    """It could not be done; `failure_class` says why."""
 
 
 class FrameClass(StrEnum):

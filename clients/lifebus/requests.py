@@ -131,8 +131,9 @@ def make_payload(
     """Return a validated payload with an id, its true size and its digest.
 
     `client_id` is whose it is, `body` its text and `payload_kind` what kind of text that is, in the client's words.
-    `placements` are tried in order; each is a placement and how much it is needed.  The id follows from an
-    `idempotency_key`, where the caller gives one, and is fresh otherwise; what `fields` has wins over what is made.
+    `placements` are tried in order; each is a placement and how much it is needed.  The default is
+    ``pre_prompt_frame``, ``preferred``.  The id follows from an `idempotency_key`, where the caller gives one, and is
+    fresh otherwise; what `fields` has wins over what is made.
 
     Raises:
         InvalidRequest: the fields do not make a valid payload.

@@ -45,7 +45,7 @@ class Transcripts:
 
         Raises:
             StateConflict: ``session_deleted``.
-            InvalidRequest: ``no_session``: nobody has heard of the session; ``too_large``.
+            InvalidRequest: ``no_session``: the session is not known; ``too_large``.
             LifebusError: it was refused, or no answer came.
         """
         body = UpsertEntry(session_id=session_id, entry=entry)

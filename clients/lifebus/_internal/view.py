@@ -52,10 +52,10 @@ class Gap(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     epoch: str
-    after: int
+    after: int  # the last position before it
     until: int | None
     reason: Literal["pruned", "deleted", "epoch_changed", "hole"]
-    thread: str | None = None
+    thread: str | None = None  # whose signals are gone; None for receipts
     state_at: int | None = None
 
 
