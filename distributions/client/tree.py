@@ -30,6 +30,7 @@ WITHOUT = (
     "clients/lifebus/proxy",
     "clients/lifebus/recordings",
     "clients/lifebus/stdio",
+    "clients/lifebus/top",
 )
 """What is left out: it runs in the broker, or belongs to commands."""
 

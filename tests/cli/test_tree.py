@@ -13,8 +13,8 @@ from support.paths import DOCS
 from support.sources import DOCUMENTS
 
 FIRST_SCREEN = [
-    *("up", "down", "status", "doctor", "hooks", "tail", "sessions", "receipts"),
-    *("notify", "inject", "report", "clients", "config", "demo"),
+    *("up", "down", "status", "doctor", "hooks", "top", "tail", "sessions", "receipts"),
+    *("notify", "inject", "report", "clients", "config"),
 ]
 OLD = [words for words in MOVED if present_words(words)[0][:2] not in map(list, FOR_PROGRAMS)]
 RECORDED = [words for words in MOVED if words not in OLD]

@@ -82,6 +82,7 @@ RULES: dict[str, Rule] = {
     "lifebus.loa": _rule("lifebus_contract lifebus_transports", "anyio msgspec structlog yaml"),
     "lifebus.observer": _rule("lifebus_contract lifebus_adapters lifebus_transports", "anyio msgspec zmq"),
     "lifebus.proxy": _rule(),
+    "lifebus.top": _rule("lifebus_contract lifebus_transports", "anyio rich"),
     "lifebus.wrapper": _rule(),
 }
 """What each folder may import; the longest prefix decides.

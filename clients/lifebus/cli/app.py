@@ -24,6 +24,7 @@ FIRST: Final = {
     "status": Row("read.status:status", "Show how the broker and the harnesses are."),
     "doctor": Row("admin.doctor:doctor", "Check everything; say what is wrong and how to repair it."),
     "hooks": Row("admin.hooks:app", "Install lifebus into a coding harness, or take it out again."),
+    "top": Row("read.top:top", "Watch sessions, receipts and questions on one screen, live."),
     "tail": Row("read.tail:tail", "Follow receipts as they come, or read old ones."),
     "sessions": Row("read.sessions:app", "List the sessions: which project, and what happened."),
     "receipts": Row("read.receipts:app", "Read, export and verify what was recorded."),
@@ -33,7 +34,6 @@ FIRST: Final = {
     "report": Row("tools.report:report", "Sum up what happened, by harness and project."),
     "clients": Row("bus.clients:app", "List clients and named consumers, and how far they are."),
     "config": Row("admin.config:app", "Show and check the settings."),
-    "demo": Row("admin.demo:demo", "Show the bus at work on recorded sessions."),
 }
 """The commands of the first screen, in its order."""
 
@@ -46,6 +46,7 @@ FURTHER: Final = {
     "extensions": Row("admin.extensions:app", "Extensions of the broker: list, reload, trust, audit, begin one."),
     "serve": Row("bus.serve:serve", "Answer dispatches with a command."),
     "emit": Row("bus.emit:emit", "Record a lifecycle event."),
+    "demo": Row("admin.demo:demo", "Show the bus at work on recorded sessions."),
     "service": Row("admin.service:app", "Have the broker started at login: install, status, restart, remove."),
     "version": Row(
         "contract.version:version", "Print the versions; with --all those of every library and of the broker."

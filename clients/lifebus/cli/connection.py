@@ -53,10 +53,12 @@ def on_bus(
     *,
     client_id: str = CLIENT_ID,
     lasting: bool = False,
+    tell: Callable[[bool], None] | None = None,
 ) -> T:
     """Connect, do the work, disconnect, and return what it returned; end within a second where the broker is gone.
 
-    `lasting` work outlives its broker: then it is said that there is none, and when there is one again.
+    `lasting` work outlives its broker: then it is said that there is none, and when there is one again; `tell` gets
+    that instead, True for the first.
 
     Raises:
         LifebusError: no broker answers, or the work failed.
@@ -74,7 +76,7 @@ def on_bus(
     async def connected() -> T:
         async with connect(client_id, runtime_dir=directory, timeout=connection.seconds) as bus:
             if lasting:
-                return await across_brokers(directory, partial(work, bus), partial(_tell, directory))
+                return await across_brokers(directory, partial(work, bus), tell or partial(_tell, directory))
             # Around all that the command asks and reads; what takes long is watched more closely by its connection.
             return await while_broker_lives(directory, partial(work, bus))
 

@@ -1,7 +1,7 @@
 """Sessions as users name them: a short name, ADAPTER/SESSION, the harness's own id, or the beginning or end of one."""
 
 import difflib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -36,8 +36,12 @@ class SessionNames:
     async def learn(self, bus: "Bus", session: tuple[str, str] | None = None) -> None:
         """Ask for the names of all sessions, or of one; what cannot be had just now stays unknown."""
         with suppress(LifebusError):
-            for head in await bus.sessions(session):
-                self._names[head.adapter_id, head.harness_session_id] = head.name or ""
+            self.note(await bus.sessions(session))
+
+    def note(self, heads: "Iterable[SessionHead]") -> None:
+        """Keep the names of sessions that were asked for."""
+        for head in heads:
+            self._names[head.adapter_id, head.harness_session_id] = head.name or ""
 
     async def known(self, bus: "Bus", items: "AsyncIterator[Receipt | Gap]") -> "AsyncIterator[Receipt | Gap]":
         """Yield receipts and gaps, each receipt once the name of its session is known."""

@@ -150,6 +150,7 @@ LINES: Final = frozenset(
 WITHOUT: Final = {
     "serve": "prints nothing",
     "demo": "shows, and states no fact",
+    "top": "shows what status, sessions, tail, clients and inbox state",
     "completions": "prints a program for a shell",
     "ledger export": "writes the ledger in a format of its own (docs/ledger.md)",
     "app-server run": "its streams are those of the app-server",
