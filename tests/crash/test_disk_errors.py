@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from lifebus_broker.ledger.sqlite import maintenance as sqlite_maintenance
 from lifebus_broker.ledger.sqlite import store as sqlite_store
 from lifebus_broker.ledger.sqlite.checks.verify import verify
 from lifebus_broker.ledger.sqlite.ledger import MAX_QUEUED, SqliteLedger
+from lifebus_broker.ledger.sqlite.writing import maintenance as sqlite_maintenance
+from lifebus_broker.ledger.sqlite.writing.disk_pace import DiskPace
 from lifebus_broker.ports import AppendResult, Query, Refusal, StoredReceipt
 from lifebus_contract import FailureClass, InternalError, RetryClass
 from support.broker_process import until
@@ -84,6 +85,7 @@ async def survive(path: Path, acknowledged: list[bytes]) -> None:
 
 @pytest.mark.parametrize("sticky", [False, True], ids=["once", "sticky"])
 @pytest.mark.parametrize("kind", ["write", "sync", "read", "truncate"])
+@pytest.mark.usefixtures("commit_way")
 async def test_nothing_is_acknowledged_after_the_nth_call_failed(
     tmp_path: Path, kind: str, sticky: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,6 +111,7 @@ async def test_nothing_is_acknowledged_after_the_nth_call_failed(
     assert len(run.acknowledged) == ROUNDS * 3
 
 
+@pytest.mark.usefixtures("commit_way")
 async def test_a_full_disk_refuses_writes_serves_reads_and_resumes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,6 +139,7 @@ async def test_a_full_disk_refuses_writes_serves_reads_and_resumes(
     disk.unregister()
 
 
+@pytest.mark.usefixtures("commit_way")
 async def test_a_start_on_a_full_disk_after_an_unclean_stop_reads_refuses_and_recovers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,6 +169,7 @@ async def test_a_start_on_a_full_disk_after_an_unclean_stop_reads_refuses_and_re
     assert verify(killed / "ledger.db") == []
 
 
+@pytest.mark.usefixtures("commit_way")
 async def test_a_file_that_may_not_grow_refuses_and_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite_maintenance, "_MEASURE_S", 0.02)
     ledger = await SqliteLedger.open(tmp_path / "ledger.db")
@@ -183,6 +188,7 @@ async def test_a_file_that_may_not_grow_refuses_and_resumes(tmp_path: Path, monk
     await ledger.aclose()
 
 
+@pytest.mark.usefixtures("commit_way")
 async def test_sequences_taken_back_by_a_full_disk_are_null_again(tmp_path: Path) -> None:
     disk = FullDisk("null-again")
     ledger = await SqliteLedger.open(tmp_path / "ledger.db", vfs=disk.name)
@@ -196,6 +202,7 @@ async def test_sequences_taken_back_by_a_full_disk_are_null_again(tmp_path: Path
     disk.unregister()
 
 
+@pytest.mark.usefixtures("by_thread")
 async def test_nothing_is_acknowledged_before_the_log_is_synced(tmp_path: Path) -> None:
     disk = SlowDisk("slow-ack")
     ledger = await SqliteLedger.open(tmp_path / "ledger.db", vfs=disk.name)
@@ -213,6 +220,7 @@ async def test_nothing_is_acknowledged_before_the_log_is_synced(tmp_path: Path) 
     disk.unregister()
 
 
+@pytest.mark.usefixtures("by_thread")
 async def test_nothing_is_published_before_the_log_is_synced(tmp_path: Path) -> None:
     disk = SlowDisk("slow-publish")
     published: list[StoredReceipt] = []
@@ -228,6 +236,33 @@ async def test_nothing_is_published_before_the_log_is_synced(tmp_path: Path) -> 
     disk.unregister()
 
 
+async def test_the_loop_acknowledges_and_publishes_after_the_sync_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(DiskPace, "is_quick", True)
+    disk = SlowDisk("slow-loop")
+    seen: list[object] = []
+    ledger = await SqliteLedger.open(tmp_path / "ledger.db", vfs=disk.name, committed=seen.extend)
+    disk.gate.clear()
+    before: list[list[object]] = []
+
+    def look() -> None:
+        """Look while the loop itself waits for the disk."""
+        assert disk.waiting.wait(PATIENCE_S)
+        before.append([*seen, ledger.head])
+        disk.gate.set()
+
+    looking = asyncio.create_task(asyncio.to_thread(look))
+    await asyncio.sleep(0)
+    stored = await recorded(ledger, [entry(1)])
+    await looking
+    assert before == [[0]]
+    assert seen == stored
+    await ledger.aclose()
+    disk.unregister()
+
+
+@pytest.mark.usefixtures("commit_way")
 async def test_a_failed_sync_is_the_end_although_the_next_one_would_succeed(tmp_path: Path) -> None:
     disk = FaultyDisk("one-bad-sync", 1_000_000, sticky=False, kinds=("sync",))
     faults: list[Exception] = []
@@ -242,6 +277,7 @@ async def test_a_failed_sync_is_the_end_although_the_next_one_would_succeed(tmp_
     disk.unregister()
 
 
+@pytest.mark.usefixtures("by_thread")
 async def test_readers_do_not_wait_for_a_writer_that_waits_for_the_disk(tmp_path: Path) -> None:
     disk = SlowDisk("slow-read")
     ledger = await SqliteLedger.open(tmp_path / "ledger.db", vfs=disk.name)
@@ -258,6 +294,7 @@ async def test_readers_do_not_wait_for_a_writer_that_waits_for_the_disk(tmp_path
     disk.unregister()
 
 
+@pytest.mark.usefixtures("by_thread")
 async def test_a_full_queue_refuses_at_once_and_takes_again_when_it_has_drained(tmp_path: Path) -> None:
     disk = SlowDisk("slow-queue")
     ledger = await SqliteLedger.open(tmp_path / "ledger.db", vfs=disk.name)
@@ -277,6 +314,7 @@ async def test_a_full_queue_refuses_at_once_and_takes_again_when_it_has_drained(
     disk.unregister()
 
 
+@pytest.mark.usefixtures("by_thread")
 async def test_what_was_never_written_is_refused_and_what_was_being_written_stays_unanswered(tmp_path: Path) -> None:
     disk = SlowDisk("slow-broken")
     faults: list[Exception] = []
@@ -303,6 +341,7 @@ async def test_what_was_never_written_is_refused_and_what_was_being_written_stay
     disk.unregister()
 
 
+@pytest.mark.usefixtures("commit_way")
 async def test_a_reader_that_meets_an_error_stops_the_acknowledgements_too(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
     ledger = await SqliteLedger.open(path)

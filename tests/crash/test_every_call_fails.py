@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from lifebus_broker.ledger.sqlite import maintenance as sqlite_maintenance
 from lifebus_broker.ledger.sqlite import schema as sqlite_schema
 from lifebus_broker.ledger.sqlite import store as sqlite_store
 from lifebus_broker.ledger.sqlite.checks.verify import verify
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
+from lifebus_broker.ledger.sqlite.writing import maintenance as sqlite_maintenance
 from lifebus_broker.ports import AppendResult, NewRecord, Query
 from lifebus_contract import LifebusError
 from support.crash.disks import FaultyDisk
@@ -161,6 +161,7 @@ async def survive(run: Run, before: list[bytes], scratch: Path) -> None:
     assert verify(run.path) == []
 
 
+@pytest.mark.usefixtures("commit_way")
 @pytest.mark.parametrize("sticky", [False, True], ids=["once", "sticky"])
 @pytest.mark.parametrize("call", CALLS)
 async def test_nothing_is_acknowledged_or_lost_when_the_nth_system_call_fails(

@@ -18,14 +18,15 @@ import lifebus
 from lifebus_broker.snapshots.compactions.state_cache import boundary
 from lifebus_contract import TransportError, encode_json
 from support.broker_process import broker_process, until
+from support.crash.commit_ways import WAY, WAYS
 from support.crash.ledger_file import History, Recorded
 from support.crash.oracle import SESSIONS, Oracle
 from support.effort import effort
 from support.patience import PATIENCE_S
 from support.running import short_directory, until_answered
 
-RUNS = effort(1, 2)
-"""Runs of their own, which cores do side by side."""
+RUNS = effort(1, 1)
+"""Runs of each way to commit, which cores do side by side."""
 CYCLES = effort(25, 500)
 """Kills of each run: so many acknowledgements as the first state cache takes."""
 ACKS_A_CYCLE = (150, 1_150)
@@ -89,17 +90,18 @@ class Follower:
 class Trial:
     """The broker's lives, its oracle and its followers, and what the ledger was seen to hold."""
 
-    def __init__(self, directory: Path, seed: int) -> None:
+    def __init__(self, directory: Path, seed: int, way: str) -> None:
         self.directory = directory
         self.oracle = Oracle(seed, directory / "book")
         self.history = History()
         self.followers = [Follower(None), Follower(SESSIONS[0])]
         self.faults: tuple[str, ...] | None = None
+        self.settings = SETTINGS | {WAY: way}
 
     async def run(self, cycles: int) -> None:
         async with anyio.create_task_group() as tasks:
             for number in range(cycles):
-                async with broker_process(self.directory, **SETTINGS) as broker:
+                async with broker_process(self.directory, **self.settings) as broker:
                     if number == 0:
                         for follower in self.followers:
                             tasks.start_soon(follower.follow, broker.runtime_dir)
@@ -109,7 +111,7 @@ class Trial:
                     await self._cycle(broker.runtime_dir, partial(broker.signal, signal.SIGKILL))
                 if number % CHECK_EVERY == 0:
                     await asyncio.to_thread(self._read, broker.ledger_path)
-            async with broker_process(self.directory, **SETTINGS) as broker:
+            async with broker_process(self.directory, **self.settings) as broker:
                 await asyncio.to_thread(self.oracle.settle, broker.runtime_dir)
                 await asyncio.to_thread(self._read, broker.ledger_path)
                 for follower in self.followers:
@@ -152,14 +154,15 @@ class Trial:
 
 @pytest.mark.slow
 @pytest.mark.timeout(10 * PATIENCE_S)
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("number", range(RUNS))
 async def test_kills_lose_nothing_double_nothing_and_leave_no_hole(
-    number: int, record_property: Callable[[str, object], None]
+    number: int, way: str, record_property: Callable[[str, object], None]
 ) -> None:
     seed = int(os.environ.get("LIFEBUS_TEST_SEED") or random.randrange(2**32)) + number
     print(f"seed {seed}")  # noqa: T201  shown when it fails; set LIFEBUS_TEST_SEED to repeat it
     with short_directory(ON_DISK) as directory:
-        trial = Trial(directory, seed)
+        trial = Trial(directory, seed, way)
         try:
             await trial.run(CYCLES)
         finally:

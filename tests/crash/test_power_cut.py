@@ -1,9 +1,11 @@
 """A power cut at any moment loses nothing that was acknowledged, and leaves a sound ledger (docs/ledger.md D1)."""
 
+import asyncio
 import random
 from collections.abc import Callable
 from contextlib import closing, suppress
 from hashlib import sha256
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +16,21 @@ from lifebus_broker.ledger.batching import Batch, key_of
 from lifebus_broker.ledger.record_batch import RecordBatch
 from lifebus_broker.ledger.sqlite import store as sqlite_store
 from lifebus_broker.ledger.sqlite.checks.verify import verify
+from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.ledger.sqlite.schema import Durability
 from lifebus_broker.ledger.sqlite.store import Store
-from lifebus_broker.ports import NewRecord
+from lifebus_broker.ports import AppendResult, NewRecord
+from lifebus_contract import LifebusError
 from support.crash.disks import ForgetfulDisk
 from support.effort import effort
+from support.patience import PATIENCE_S
 from support.receipts import entry
 
 EPOCH = "0123456789abcdef" * 2
 SEEDS = effort(200, 5_000)
 """A multiple of ten: one case has ten of them."""
+WAY_SEEDS = effort(50, 1_000)
+"""The same, of whole ledgers."""
 NOTES = "SELECT number, body FROM notes"
 
 
@@ -138,6 +145,55 @@ def lose_power_twice(tmp_path: Path, seed: int) -> None:
     assert verify(path) == []
     assert store.head >= max((int(key[1:]) for key in acknowledged if key[0] == "k"), default=0)
     store.close()
+
+
+@pytest.mark.usefixtures("commit_way")
+@pytest.mark.parametrize("tens", range(WAY_SEEDS // 10))
+async def test_nothing_that_a_ledger_acknowledged_is_lost_whichever_way_it_commits(tmp_path: Path, tens: int) -> None:
+    for seed in range(tens * 10, tens * 10 + 10):
+        chance = random.Random(seed)
+        directory = tmp_path / str(seed)
+        directory.mkdir()
+        disk = ForgetfulDisk(directory.as_posix(), chance.randrange(1, 120))
+        acknowledged = await record_until_cut(directory / "ledger.db", disk, chance)
+        left = tmp_path / f"{seed}x"
+        disk.leave(chance, left)
+        disk.repair()
+        disk.unregister()
+        path = left / "ledger.db"
+        assert missing(path, acknowledged) == []
+        Store.open(path, epoch=EPOCH).close()
+        assert verify(path) == []
+
+
+async def record_until_cut(path: Path, disk: ForgetfulDisk, chance: random.Random) -> dict[str, bytes]:
+    """Append to a ledger until the power goes; return what was acknowledged until it knew."""
+    acknowledged: dict[str, bytes] = {}
+    faults: list[Exception] = []
+    told = asyncio.Event()
+
+    def acknowledge(answers: list[AppendResult]) -> None:
+        acknowledged.update((f"k{one.stored.position}", one.stored.receipt) for one in answers if one.stored)
+        told.set()
+
+    def fail(fault: Exception) -> None:
+        faults.append(fault)
+        told.set()
+
+    try:
+        ledger = await SqliteLedger.open(path, vfs=disk.name, failed=fail)
+    except LifebusError:
+        return acknowledged
+    numbers = count(1)
+    while not faults:
+        told.clear()
+        for _ in range(chance.choice([1, 3])):
+            batch = [entry(n, key=f"k{n}") for n in (next(numbers) for _ in range(chance.choice([1, 5])))]
+            assert ledger.append(batch, acknowledge) is None
+        async with asyncio.timeout(PATIENCE_S):
+            await told.wait()
+    await ledger.aclose()
+    return acknowledged
 
 
 @pytest.mark.parametrize("weakness", [{"durability": "relaxed"}, {"lies": True}], ids=["relaxed", "lies"])

@@ -16,6 +16,7 @@ from lifebus_contract import LifebusError, Receipt
 from lifebus_transports.framing.frames import BEACON_TOPIC
 from support.broker_process import BrokerProcess, broker_process, until
 from support.clients.hook_box import HookBox
+from support.crash.commit_ways import THREAD, WAY, WAYS
 from support.crash.ledger_file import read_ledger
 from support.effort import effort
 from support.paths import SUPPORT
@@ -50,10 +51,10 @@ def control(directory: Path, order: str) -> None:
 
 
 @asynccontextmanager
-async def controlled() -> AsyncIterator[Controlled]:
+async def controlled(way: str) -> AsyncIterator[Controlled]:
     with short_directory() as directory:
         control(directory, "")
-        async with broker_process(directory, program=PROGRAM) as broker:
+        async with broker_process(directory, program=PROGRAM, **{WAY: way}) as broker:
             yield Controlled(directory, broker)
 
 
@@ -62,11 +63,12 @@ async def emit(bus: lifebus.Bus, number: int) -> Receipt:
     return result.receipts[0]
 
 
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("milliseconds", [2, 10, 100])
 async def test_a_slow_disk_delays_acknowledgements_and_loses_and_refuses_nothing(
-    milliseconds: int, record_property: Callable[[str, object], None]
+    milliseconds: int, way: str, record_property: Callable[[str, object], None]
 ) -> None:
-    async with controlled() as it, it.connect() as bus:
+    async with controlled(way) as it, it.connect() as bus:
         it.take(str(milliseconds))
         began = time.monotonic()
         async with asyncio.TaskGroup() as tasks:
@@ -84,7 +86,7 @@ async def test_a_slow_disk_delays_acknowledgements_and_loses_and_refuses_nothing
 
 
 async def test_while_a_sync_takes_five_seconds_everything_but_acknowledging_goes_on() -> None:
-    async with controlled() as it, it.connect() as bus:
+    async with controlled(THREAD) as it, it.connect() as bus:
         first = await emit(bus, 0)
         syncing = it.directory / "syncing"
         it.take(str(LONG_MS))
@@ -111,11 +113,13 @@ def wait_for_beacons(runtime_dir: Path, many: int) -> None:
             listener.recv_multipart()
 
 
+@pytest.mark.parametrize("way", WAYS)
 async def test_after_the_first_failed_sync_nothing_is_acknowledged_and_the_broker_exits_74_at_once(
+    way: str,
     record_property: Callable[[str, object], None],
 ) -> None:
     acked: list[Receipt] = []
-    async with controlled() as it:
+    async with controlled(way) as it:
         async with it.connect() as bus:
             acked += [await emit(bus, number) for number in range(10)]
             bus.timeout = 2.0

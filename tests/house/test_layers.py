@@ -98,5 +98,5 @@ def test_the_guard_lets_through_what_the_table_allows() -> None:
 def test_the_longest_prefix_decides() -> None:
     assert rule_for("lifebus.client") is RULES["lifebus"]
     assert rule_for("lifebus.hook") is RULES["lifebus.hook"]
-    assert rule_for("lifebus_broker.ledger.sqlite.writer") is RULES["lifebus_broker.ledger.sqlite"]
+    assert rule_for("lifebus_broker.ledger.sqlite.writing.writer") is RULES["lifebus_broker.ledger.sqlite"]
     assert rule_for("lifebus_transports.framing.frames") is RULES["lifebus_transports"]

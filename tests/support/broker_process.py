@@ -176,6 +176,9 @@ def main(ready: int) -> int:
     from lifebus_supervisor.daemon import logging as log  # noqa: PLC0415
     from lifebus_supervisor.daemon.composition import Daemon  # noqa: PLC0415
     from lifebus_supervisor.daemon.lifecycle import run  # noqa: PLC0415
+    from support.crash.commit_ways import take_way  # noqa: PLC0415
+
+    take_way()
 
     def report_ready(_: Daemon) -> None:
         os.write(ready, b"+")

@@ -7,9 +7,9 @@ import apsw
 import pytest
 
 from lifebus_broker.ledger.sqlite import ledger as sqlite_module
-from lifebus_broker.ledger.sqlite import maintenance as sqlite_maintenance
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.ledger.sqlite.usage import bytes_on_disk
+from lifebus_broker.ledger.sqlite.writing import maintenance as sqlite_maintenance
 from lifebus_broker.ports import Query
 from support.broker_process import until
 from support.patience import PATIENCE_S

@@ -13,8 +13,8 @@ from lifebus_broker.ledger.backends import LedgerLocation
 from lifebus_broker.ledger.factory import open_ledger, open_unkept
 from lifebus_broker.ledger.retention import LEAST_ROWS, Limits
 from lifebus_broker.ledger.sqlite import ledger as sqlite_ledger
-from lifebus_broker.ledger.sqlite import maintenance
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
+from lifebus_broker.ledger.sqlite.writing import maintenance
 from lifebus_broker.ports import Ledger, StoredReceipt
 from support.contract_suites.ledger_suite import LedgerContract, Open
 from support.patience import PATIENCE_S

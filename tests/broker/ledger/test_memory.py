@@ -6,9 +6,9 @@ from pathlib import Path
 import apsw
 
 from lifebus_broker.ledger.batching import Batch
-from lifebus_broker.ledger.sqlite.maintenance import Maintenance
 from lifebus_broker.ledger.sqlite.schema import executor
 from lifebus_broker.ledger.sqlite.store import Store
+from lifebus_broker.ledger.sqlite.writing.maintenance import Maintenance
 from support.receipts import entry
 
 EPOCH = "0123456789abcdef" * 2

@@ -9,12 +9,12 @@ from pathlib import Path
 import apsw
 import pytest
 
-from lifebus_broker.ledger.sqlite import maintenance as sqlite_maintenance
 from lifebus_broker.ledger.sqlite import reader as sqlite_reader
 from lifebus_broker.ledger.sqlite import store as sqlite_store
 from lifebus_broker.ledger.sqlite.checks.verify import verify
 from lifebus_broker.ledger.sqlite.ledger import MAX_QUEUED, SqliteLedger
 from lifebus_broker.ledger.sqlite.schema import check_library
+from lifebus_broker.ledger.sqlite.writing import maintenance as sqlite_maintenance
 from lifebus_broker.ports import AppendResult, NewReceipt, Query, StoredReceipt
 from lifebus_contract import InternalError, Warning  # noqa: A004  the contract's own word
 from support.contract_suites.heads import heads_of

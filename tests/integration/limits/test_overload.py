@@ -11,7 +11,7 @@ import msgspec
 
 import lifebus
 from lifebus_broker.ledger.sqlite.ledger import MAX_QUEUED, SqliteLedger
-from lifebus_broker.ledger.sqlite.writer import Task
+from lifebus_broker.ledger.sqlite.writing.writer import Task
 from lifebus_contract import CallbackRequest, CallbackResponse, DispatchEnvelope, Emission, LifecycleEvent
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_transports.framing.frames import encode_header
@@ -37,7 +37,7 @@ async def blocked_writer(daemon: Daemon) -> AsyncIterator[None]:
         begun.set()
         go_on.wait(PATIENCE_S)
 
-    ledger._writer.submit(Task(wait, lambda _: None))
+    ledger._commits.submit(Task(wait, lambda _: None))
     try:
         await until(begun.is_set)
         yield

@@ -11,7 +11,7 @@ from lifebus_broker.ledger.record_batch import MAX_QUEUED_RECORD_BYTES, MAX_QUEU
 from lifebus_broker.ledger.refusals import BUSY
 from lifebus_broker.ledger.sqlite.records import read_all, read_heads, read_page, read_streams
 from lifebus_broker.ledger.sqlite.store import Store
-from lifebus_broker.ledger.sqlite.writer import PendingRecords
+from lifebus_broker.ledger.sqlite.writing.writer import PendingRecords
 from lifebus_broker.ports import NewRecord, Record, RecordPage, RecordStream, Refusal
 
 _NOTE_WEIGHT = 64

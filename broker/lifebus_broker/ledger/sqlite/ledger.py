@@ -29,12 +29,13 @@ from lifebus_broker.ledger.sqlite.checks.verify import verify
 from lifebus_broker.ledger.sqlite.file import UNTRUSTED, LedgerFile, open_file
 from lifebus_broker.ledger.sqlite.journal import SqliteJournal
 from lifebus_broker.ledger.sqlite.log import SqliteLog
-from lifebus_broker.ledger.sqlite.maintenance import room_on
 from lifebus_broker.ledger.sqlite.schema import MISFIT, Durability, check_library
 from lifebus_broker.ledger.sqlite.store import Store
 from lifebus_broker.ledger.sqlite.tombstones import expired_tombstones
 from lifebus_broker.ledger.sqlite.usage import bytes_on_disk, decide_prune
-from lifebus_broker.ledger.sqlite.writer import PendingReceipts, Reports, Results, Task, Writer, refused
+from lifebus_broker.ledger.sqlite.writing.commit_queue import CommitQueue
+from lifebus_broker.ledger.sqlite.writing.maintenance import room_on
+from lifebus_broker.ledger.sqlite.writing.writer import PendingReceipts, Reports, Results, Task, Writer, refused
 from lifebus_broker.ports import (
     AppendResult,
     DamagedReceipt,
@@ -47,7 +48,7 @@ from lifebus_broker.ports import (
     Refusal,
     StoredReceipt,
 )
-from lifebus_contract import BrokerBusy, InternalError, LifebusError
+from lifebus_contract import BrokerBusy, InternalError
 from lifebus_contract.views import LedgerStatus, SessionHead
 
 MAX_QUEUED: Final = 4096
@@ -94,18 +95,19 @@ class SqliteLedger:
         self._writer = Writer(
             file.store,
             Reports(
-                committed=lambda results, stored: self._report(self._on_committed, results, stored),
+                committed=lambda results, stored: self._report(self._on_reported, results, stored),
                 writable=lambda writable: self._report(self._on_writable, writable),
-                finished=lambda task, result: self._report(task.done, result),
+                finished=lambda task, result: self._report(self._on_finished, task, result),
                 failed=lambda fault: self._report(self._on_failed, fault),
                 damaged=lambda found: self._report(self._note_damage, found),
             ),
             partial(room_on, file.path.parent),
             None if file.is_kept else partial(decide_prune, file.path, Limits(keep_bytes=NOT_KEPT_BYTES), 0),
         )
+        self._commits = CommitQueue(self._writer, committed=self._on_committed, failed=self._on_failed)
         self._journal = SqliteJournal(
             refusal=lambda: self._refusal,
-            submit=self._writer.submit,
+            submit=self._commits.submit,
             write=self._write,
             query=lambda ask: self._in_thread(ask, self._reader.connection, limiter=self._one_reader),
             clock=clock,
@@ -179,7 +181,7 @@ class SqliteLedger:
             return BUSY
         self._queued += count
         self._weight += weight
-        self._writer.submit(PendingReceipts(receipts, done, weight))
+        self._commits.submit(PendingReceipts(receipts, done, weight))
         return None
 
     async def find(self, scopes: Sequence[tuple[str, str, str]]) -> list[Known | None]:
@@ -271,6 +273,7 @@ class SqliteLedger:
             return
         self._closing = True
         self._refusal = FAILED if self._refusal is FAILED else CLOSED
+        self._commits.hand_over()
         with anyio.CancelScope(shield=True):
             # the writer first: it commits and answers what is queued
             await anyio.to_thread.run_sync(self._writer.stop)
@@ -280,9 +283,7 @@ class SqliteLedger:
         """Have the writer thread do something between two transactions."""
         if self._refusal in (CLOSED, FAILED):
             raise InternalError("the ledger is not open", code="closed")
-        future: asyncio.Future[Any] = self._loop.create_future()
-        self._writer.submit(Task(run, partial(_resolve, future)))
-        return await future
+        return await self._commits.run(run)
 
     def _close(self) -> None:
         """Close both connections, the writing one last, because it tidies up."""
@@ -325,6 +326,15 @@ class SqliteLedger:
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(receive, *arguments)
 
+    def _on_reported(self, results: Results, stored: list[StoredReceipt]) -> None:
+        """Take what the thread committed; only then may what came later be committed by the loop."""
+        self._on_committed(results, stored)
+        self._commits.returned(len(results))
+
+    def _on_finished(self, task: Task, result: Any) -> None:
+        self._commits.returned(1)
+        task.done(result)
+
     def _on_committed(self, results: Results, stored: list[StoredReceipt]) -> None:
         """Acknowledge, then publish (docs/ledger.md D1); never after the disk has failed."""
         # a commit that was reported after the failure is not acknowledged: its disk is not trusted any more
@@ -359,7 +369,7 @@ class SqliteLedger:
         self._refusal = FAILED
         if self._fault is not None:
             self._fault(fault if isinstance(fault, Exception) else InternalError(repr(fault)))
-        for work in self._writer.abandon():
+        for work in (*self._writer.abandon(), *self._commits.take()):
             if isinstance(work, Task):
                 work.done(fault)
             else:
@@ -376,19 +386,3 @@ def _call(done: Callable[[Any], None], result: Any) -> None:
 
 def _remove(stones: Sequence[bytes], before_epoch_s: int, store: Store) -> None:
     store.remove_tombstones(stones, before_epoch_s)
-
-
-def _resolve(future: "asyncio.Future[Any]", result: Any) -> None:
-    if future.done():
-        return
-    if isinstance(result, BaseException):
-        future.set_exception(_refused(result))
-    else:
-        future.set_result(result)
-
-
-def _refused(fault: BaseException) -> LifebusError:
-    """Return what the caller of a task gets when the file refused it."""
-    if isinstance(fault, apsw.FullError | apsw.BusyError):
-        return BrokerBusy(f"the ledger takes no writes now: {type(fault).__name__}", code="busy")
-    return InternalError(f"the ledger stopped: {type(fault).__name__}", code="ledger_failed")

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from lifebus_broker.ledger.retention import Held, Limits, PruneDecision, decide
-from lifebus_broker.ledger.sqlite.maintenance import wal_share
 from lifebus_broker.ledger.sqlite.schema import Execute, executor, open_reader
+from lifebus_broker.ledger.sqlite.writing.maintenance import wal_share
 
 _ROW_BYTES: Final = 300
 """About what a receipt takes beside its text: columns, key, mark."""

@@ -1,16 +1,19 @@
-"""The thread that owns the writing connection: takes what is queued, commits it, reports, stops at the first I/O error.
+"""Writes to the store: a thread takes what is queued, commits it, reports, and stops at the first I/O error.
 
 Group commit without waiting: a transaction holds what has queued up during the one before (docs/ledger.md D1).  The
 event loop gets one report a transaction.  A full disk pauses writing until a probe succeeds; any other error of the
-database ends the thread, because what reached the disk is unknown (docs/ledger.md D3).
+database ends the thread, because what reached the disk is unknown (docs/ledger.md D3).  The loop may commit by itself
+while the thread does nothing (`commit_now`): the same transaction, under the same lock, as final in its errors.
 """
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from enum import Enum
 from itertools import chain
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, Final
 
 import apsw
 from msgspec import Struct
@@ -18,8 +21,10 @@ from msgspec import Struct
 from lifebus_broker.ledger.batching import COMMIT_ROWS, COMMIT_WEIGHT, Batch, emitter_key_of, key_of
 from lifebus_broker.ledger.record_batch import RecordBatch
 from lifebus_broker.ledger.refusals import BUSY, DISK_FULL
-from lifebus_broker.ledger.sqlite.maintenance import Maintenance, Room, Surplus
+from lifebus_broker.ledger.sqlite.schema import busy_timeout
 from lifebus_broker.ledger.sqlite.store import Store
+from lifebus_broker.ledger.sqlite.writing.disk_pace import DiskPace
+from lifebus_broker.ledger.sqlite.writing.maintenance import Maintenance, Room, Surplus
 from lifebus_broker.ports import (
     AppendResult,
     DamagedReceipt,
@@ -30,6 +35,9 @@ from lifebus_broker.ports import (
     Refusal,
     StoredReceipt,
 )
+
+_LOOK_S: Final = 0.05
+"""How long the thread may sleep while the loop commits: what it does beside appends depends on what was written."""
 
 
 class PendingReceipts(Struct, frozen=True):
@@ -75,6 +83,13 @@ Results = list[tuple[PendingAppend, Any]]
 Work = PendingAppend | Task
 
 
+class _Order(Enum):
+    """What the thread is told beside work: to end, or to see what is to be done beside appends."""
+
+    END = 0
+    LOOK = 1
+
+
 class Reports(Struct, frozen=True):
     """Where the thread reports to; each is called in the thread and hands over to the event loop.
 
@@ -98,13 +113,19 @@ class Writer:
     """Runs `store` in its own thread, from `start` until `stop` or the first error.
 
     `room` measures its file system, `surplus` says what a file that bounds itself holds too much (`Maintenance`).
+    `pace` is how long commits wait for the disk, whoever makes them.
     """
 
     def __init__(self, store: Store, reports: Reports, room: Room, surplus: Surplus | None = None) -> None:
         self._store = store
         self._maintenance = Maintenance(store, room, surplus=surplus)
         self._reports = reports
-        self._queue: SimpleQueue[Work | None] = SimpleQueue()
+        self.pace = DiskPace()
+        self._queue: SimpleQueue[Work | _Order] = SimpleQueue()
+        self._using = threading.Lock()  # who holds it may use the store
+        self._broken = False
+        self._rows_now = 0  # committed by the loop since the thread looked
+        self._look_at = 0.0
         self._held: Work | None = None
         self._stopping = False
         # not written to until a probe succeeds, where the disk was full at the start already
@@ -126,7 +147,7 @@ class Writer:
 
     def stop(self) -> None:
         """Let the thread end after what is queued, and wait for that; blocks."""
-        self._queue.put(None)
+        self._queue.put(_Order.END)
         self._thread.join()
 
     def abandon(self) -> list[Work]:
@@ -135,17 +156,60 @@ class Writer:
         with suppress(Empty):
             while True:
                 work = self._queue.get_nowait()
-                if work is not None:
+                if not isinstance(work, _Order):
                     left.append(work)
         # wakes the thread where it waits for the queue
-        self._queue.put(None)
+        self._queue.put(_Order.END)
         return left
+
+    def commit_now(self, appends: list[PendingAppend]) -> tuple[Results, list[StoredReceipt]] | None:
+        """Commit the appends where this is called; None, and nothing is done, where that would wait or be refused.
+
+        Raises:
+            Exception: what ends the thread as well: it is not known what reached the disk.
+        """
+        # tried and never waited for: the thread may be in the middle of a checkpoint
+        if not self._using.acquire(blocking=False):
+            return None
+        try:
+            if self._broken or self._full or self._maintenance.low_space:
+                return None
+            with busy_timeout(self._store.connection):
+                found = self._write(appends)
+        except (apsw.FullError, apsw.BusyError):
+            return None  # nothing was written: the thread tries it again, and may wait
+        except BaseException:
+            self._broken = True
+            raise
+        finally:
+            self._using.release()
+        # lost where the thread looks just now, which then sees the next commit
+        self._rows_now += sum(pending.count for pending in appends)
+        if (now := time.monotonic()) >= self._look_at:
+            self._look_at = now + _LOOK_S
+            self._queue.put(_Order.LOOK)
+        return found
+
+    @contextmanager
+    def _exclusively(self) -> Generator[None]:
+        """Use the store inside the block; after an error that leaves it, nobody does any more."""
+        with self._using:
+            # the loop's own commit may have failed meanwhile
+            if self._broken:
+                raise _BrokenError
+            try:
+                yield
+            except BaseException:
+                self._broken = True
+                raise
 
     def _run(self) -> None:
         try:
             self._report()  # a disk that was full at the start is known before anybody asks
             while not self._stopping:
                 self._turn()
+        except _BrokenError:  # reported by who met the error
+            return
         except Exception as fault:  # noqa: BLE001  whatever it is, nothing more may be acknowledged
             self._reports.failed(fault)
 
@@ -153,18 +217,21 @@ class Writer:
         """Do the next thing."""
         # maintenance is asked how long to wait, so that its pieces run while nothing is queued
         work = self._take(self._maintenance.timeout(full=self._full))
-        rows = 0
+        rows, self._rows_now = self._rows_now, 0
         if isinstance(work, Task):
-            self._do(work)
+            with self._exclusively():
+                self._do(work)
         elif work is not None:
             appends = self._gather(work)
-            rows = sum(pending.count for pending in appends)
-            self._commit(appends)
+            rows += sum(pending.count for pending in appends)
+            with self._exclusively():
+                self._commit(appends)
         self._maintenance.measure()
         self._report()
         act = None if self._stopping else self._maintenance.next_task(rows, full=self._full)
         if act is not None:
-            self._guard(act)
+            with self._exclusively():
+                self._guard(act)
 
     def _take(self, timeout: float | None) -> Work | None:
         """Return the next work, None when there is none in time or the thread has to stop."""
@@ -176,8 +243,9 @@ class Writer:
             work = self._queue.get(timeout=timeout) if timeout != 0 else self._queue.get_nowait()
         except Empty:
             return None
-        if work is None:
-            self._stopping = True
+        if isinstance(work, _Order):
+            self._stopping = self._stopping or work is _Order.END
+            return None
         return work
 
     def _gather(self, first: PendingAppend) -> list[PendingAppend]:
@@ -212,6 +280,7 @@ class Writer:
             self._reports.committed(results, stored)
 
     def _write(self, appends: list[PendingAppend]) -> tuple[Results, list[StoredReceipt]]:
+        """Write the appends in one transaction; returns when it is durable."""
         try:
             # tombstones are looked up beforehand, because no constraint of the table of rows catches them
             tombstones = self._store.tombstones
@@ -236,7 +305,10 @@ class Writer:
                     results.append((pending, batch.add(pending.receipts)))
                 else:
                     results.append((pending, records.add(pending.records, pending.at_epoch_s)))
+            # what this thread computes is no wait for the disk
+            began = time.perf_counter() - time.thread_time()
             store.write(batch, records if records.values else None)
+            self.pace.note(time.perf_counter() - time.thread_time() - began)
         # the receipts belong to their callers: a number that was rolled back must not stay on them
         except BaseException:
             batch.rollback()
@@ -277,6 +349,10 @@ class Writer:
         if writable != self._writable:
             self._writable = writable
             self._reports.writable(writable)
+
+
+class _BrokenError(Exception):
+    """The store is not used any more, after an error that was reported already."""
 
 
 def _keys(appends: Sequence[PendingAppend]) -> list[str]:

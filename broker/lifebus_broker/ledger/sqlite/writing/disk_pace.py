@@ -1,0 +1,25 @@
+"""How long the disk keeps a commit waiting, on the average of the newest ones.  Pure."""
+
+from typing import Final
+
+QUICK_S: Final = 0.001
+"""So long a commit may wait for the disk, on average, where the event loop waits with it."""
+
+_SHARE: Final = 1 / 32
+"""What a wait counts in the average: a disk may take long now and then, and be quick."""
+
+
+class DiskPace:
+    """The average of the waits; a disk that is not known yet counts as slow."""
+
+    def __init__(self) -> None:
+        self._average_s = 2 * QUICK_S
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether the event loop may wait for this disk."""
+        return self._average_s <= QUICK_S
+
+    def note(self, waited_s: float) -> None:
+        """Learn how long a commit waited."""
+        self._average_s += (waited_s - self._average_s) * _SHARE
