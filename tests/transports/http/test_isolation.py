@@ -86,6 +86,14 @@ async def decide(at: Scene, kind: str) -> str:
     return found
 
 
+async def close(at: Scene, kind: str) -> str:
+    return said(await at.client.post(f"/api/sessions/{kind}/close", json={"adapterId": "codex"}))
+
+
+async def forget(at: Scene, kind: str) -> str:
+    return said(await at.client.post(f"/api/sessions/{kind}/forget", json={"adapterId": "codex"}))
+
+
 async def sessions(at: Scene, kind: str) -> str:
     """Whether it is in the list, in that with the workers' own, and found by its name."""
     found: list[str] = []
@@ -172,6 +180,8 @@ DOORS: Final[dict[str, tuple[Door, tuple[str, str, str, str]]]] = {
     "threads": (threads, ("kept", "none", "dropped", "none")),
     STREAM: (socket, (BOTH, UPDATED, "nothing", BOTH)),
     EVENTS: (events, (BOTH, UPDATED, "nothing", BOTH)),
+    "closeSession": (close, ("200", "403 system_session", "410 session_deleted", "404 no_session")),
+    "forgetSession": (forget, ("200", "403 system_session", "410 session_deleted", "404 no_session")),
 }
 """What each route that may tell of a session, and each stream, answers for each kind (docs/gateway.md, "Sessions")."""
 

@@ -10,8 +10,10 @@ from lifebus_contract.jobs import JobState, NewJob
 from lifebus_supervisor.configuration.queue_settings import QueueSettings
 from lifebus_supervisor.daemon.composition import Daemon
 from support.broker_process import until
+from support.integration.hooking import call_hook
 from support.integration.observing import signal
-from support.transports.gateway import Address, running_gateway
+from support.running import connected
+from support.transports.gateway import Address, emit, running_gateway
 from support.transports.schemas import fits
 
 ENTRY = {"messageId": "m1", "turnId": "t1", "role": "system", "type": "note", "content": "hello", "status": "complete"}
@@ -100,6 +102,11 @@ async def test_refusals_of_session_routes_come_in_their_order(tmp_path: Path, qu
         await daemon.transcripts.store.delete("gone")
         no_queue = (503, "job_conflict")
         expected = {
+            **{(route, "gone"): [(410, "session_deleted")] * 2 for route in ("close", "forget")},
+            **{(route, "worker"): [(403, "system_session")] * 2 for route in ("close", "forget")},
+            **{
+                (route, "unknown"): [(400, "request_failed"), (400, "invalid_request")] for route in ("close", "forget")
+            },
             (UPSERT, "gone"): [(410, "session_deleted")] * 2,
             (UPSERT, "worker"): [(400, "request_failed"), (400, "invalid_request")],
             (UPSERT, "unknown"): [(404, "no_session")] * 2,
@@ -152,3 +159,38 @@ async def test_a_job_is_not_cancelled_where_the_queue_is_off(tmp_path: Path) -> 
         assert status_of(await client.post(f"{JOBS}/none/cancel", json={})) == (404, "no_job")
         assert status_of(await client.post(f"{JOBS}/j2/cancel", json={})) == (503, "job_conflict")
         assert daemon.queue.job("j2").state is JobState.QUEUED
+
+
+async def test_a_session_is_closed_once_and_forgotten_when_it_has_ended() -> None:
+    path, body = "/api/sessions/{sessionId}", {"adapterId": "codex"}
+    async with running_gateway() as (daemon, address), connected(daemon) as bus, address.client() as client:
+        await emit(bus, "s1")
+
+        async def ask(what: str) -> Any:
+            return fits(await client.post(f"/api/sessions/s1/{what}", json=body), "post", f"{path}/{what}")
+
+        assert (await ask("forget"))["code"] == "session_open"
+        (closed,) = (await ask("close"))["data"]
+        assert (closed["position"], closed["receipt"]["event"]) == (2, "session.ended")
+        assert closed["receipt"]["telemetry_summary"]["closed_by"] == "gateway"
+        assert (await ask("close"))["code"] == "session_ended"
+        (forgotten,) = (await ask("forget"))["data"]
+        assert forgotten["receipt"]["telemetry_summary"]["forgotten_by"] == "gateway"
+        assert (await ask("forget"))["code"] == "session_deleted"
+        assert (await client.get("/api/sessions")).json()["data"] == []
+
+
+async def test_receipts_are_chosen_by_failure_by_waiting_and_without_canaries() -> None:
+    about = {"session_id": "s1", "cwd": "/srv/shop", "prompt_id": "p1"}
+    async with running_gateway() as (daemon, address), address.client() as client:
+        await call_hook(daemon, "claude", hook_event_name="UserPromptSubmit", prompt="hello", **about)
+        await call_hook(daemon, "claude", hook_event_name="PermissionRequest", tool_name="Bash", tool_input={}, **about)
+        await call_hook(daemon, "claude", hook_event_name="StopFailure", error="rate_limit", **about)
+        pages = {
+            query: fits(await client.get(f"/api/receipts?{query}"), "get", "/api/receipts")["items"]
+            for query in ("", "failed=true", "waiting=true", "canaries=false")
+        }
+    facts = {query: [one["receipt"]["telemetry_summary"] for one in page] for query, page in pages.items()}
+    assert [one["frame_end"] for one in facts["failed=true"]] == ["failed"]
+    assert [one["waiting_for"] for one in facts["waiting=true"]][:1] == ["permission"]
+    assert len(facts["waiting=true"]) < len(facts[""]) == len(facts["canaries=false"])

@@ -20,6 +20,7 @@ from lifebus_transports.http.events import EventStreams
 from lifebus_transports.http.following.follower import Following
 from lifebus_transports.http.operations import (
     approvals,
+    closing,
     extensions,
     jobs,
     receipts,
@@ -70,6 +71,7 @@ def make_application(gateway: Gateway) -> ASGIApp:
             signals.served(),
             jobs.served(has_queue=gateway.has_queue),
             transcripts.served(),
+            closing.served(gateway.kind_of),
             suggestions.served(has_queue=gateway.has_queue),
             approvals.served(),
             extensions.served(),

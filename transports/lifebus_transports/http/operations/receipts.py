@@ -13,7 +13,11 @@ from lifebus_transports.messages.reads import Backfill, BackfillPage
 
 
 class ReceiptsQuery(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Which receipts: those after a position, at most so many; `session` goes with `adapter`."""
+    """Which receipts: those after a position, at most so many; `session` goes with `adapter`.
+
+    `failed` chooses what tells of a failure, `waiting` what says that a session waits for a person or does not any
+    more; with `canaries` off those of `lifebus hooks test` are left out.
+    """
 
     after: Count = 0
     limit: Annotated[int, Meta(ge=1, le=1024)] = 256
@@ -22,6 +26,9 @@ class ReceiptsQuery(Struct, frozen=True, kw_only=True, rename="camel", forbid_un
     session: Identifier | None = None
     event: LifecycleEvent | None = None
     status: ReceiptStatus | None = None
+    failed: bool = False
+    waiting: bool = False
+    canaries: bool = True
 
 
 class ReceiptsPage(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -86,6 +93,9 @@ async def _receipts(asked: RouteRequest) -> ReceiptsPage:
             session=session,
             event=query.event,
             status=query.status,
+            failed=query.failed,
+            waiting=query.waiting,
+            canaries=query.canaries,
         ),
     )
     return ReceiptsPage(

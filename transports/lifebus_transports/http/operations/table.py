@@ -6,6 +6,7 @@ from typing import Final
 from lifebus_transports.http.operations import (
     approvals,
     broker,
+    closing,
     extensions,
     jobs,
     receipts,
@@ -23,6 +24,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *signals.OPERATIONS,
     *jobs.OPERATIONS,
     *transcripts.OPERATIONS,
+    *closing.OPERATIONS,
     *suggestions.OPERATIONS,
     *approvals.OPERATIONS,
     *extensions.OPERATIONS,
