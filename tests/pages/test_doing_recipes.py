@@ -22,7 +22,7 @@ needs_jq = pytest.mark.skipif(shutil.which("jq") is None, reason="needs jq")
 
 
 async def test_a_person_is_notified_of_a_permission(reader: Reader) -> None:
-    _, own = saved("notify-me", reader)  # what `lifebus notify` does is tested in tests/cli/tools
+    _, own = saved("notify-me", reader)
     shown = reader.folder / "shown"
     _program(reader, "notify-send", f'echo "$2" > {shown}.new && mv {shown}.new {shown}')
     facts: dict[str, str | int | bool | None] = {"waiting": "begun", "waiting_for": "permission"}
@@ -40,6 +40,22 @@ async def test_a_person_is_notified_of_a_permission(reader: Reader) -> None:
             assert process.stdout is not None
             assert await anyio.to_thread.run_sync(process.stdout.readline) == b"waiting\n"
             assert await until_answered(lambda: waits(shown), bool) == "claude#1 waits: permission Bash\n"
+
+
+async def test_a_command_is_told_of_each_wait(reader: Reader) -> None:
+    notify, _ = saved("notify-me", reader)
+    facts: dict[str, str | int | bool | None] = {"waiting": "begun", "waiting_for": "permission"}
+    facts["waiting_kind"] = "Bash"
+    async with broker_of(reader) as bus:
+        await happened(bus, "session.started")
+        with reader.started(f"({notify}) 2>&1") as process:
+            assert process.stdout is not None
+            assert (await anyio.to_thread.run_sync(process.stdout.readline)).startswith(b"notifying by")
+            tick = lifebus.make_request("supervisor.tick", "claude", session="s1")
+            await bus.emit(lifebus.Emission(request=tick, telemetry=facts))
+            notices = reader.folder / "notices.txt"
+            written = await until_answered(lambda: _text_soon(notices), bool)
+    assert written == "claude#1 waits for a permission (Bash)\n"
 
 
 async def test_each_new_session_gets_the_notes(reader: Reader) -> None:
@@ -74,16 +90,36 @@ async def test_a_command_adds_the_newest_commit_to_each_prompt(reader: Reader) -
 
 
 async def test_a_hook_that_is_called_by_hand_is_recorded(reader: Reader) -> None:
-    by_hand, look = saved("hook-by-hand", reader)
+    turn, failure, codex, look, unknown = saved("hook-by-hand", reader)
     async with broker_of(reader):
         assert (await ran(reader, "lifebus hooks install claude --yes")).code == 0
         hook = reader.folder / ".local/share/lifebus/hook.py"
         hook.write_text(re.sub(r"(?m)^_EXCHANGE_S = .*$", f"_EXCHANGE_S = {PATIENCE_S}", hook.read_text()))
-        shown = await ran(reader, by_hand)
-        assert (shown.code, shown.text) == (0, "")
+        for by_hand in (turn, failure, codex):
+            shown = await ran(reader, by_hand)
+            assert (shown.code, shown.text) == (0, "")
         shown = await ran(reader, look)
-    happenings = re.findall(r"session\.started|frame\.opened|frame\.ended|session\.ended", shown.text)
-    assert happenings == ["session.started", "frame.opened", "frame.ended", "session.ended"]
+        wrong = await ran(reader, unknown)
+        of_codex = await ran(reader, look.replace("claude", "codex"))
+    turn_of_both = ["session.started", "waits for permission (Bash)", "context.compacted", "frame.ended"]
+    assert _happenings(shown.text) == [*turn_of_both, "frame.ended", "session.ended", "frame.ended"]
+    assert _happenings(of_codex.text) == [*turn_of_both, "session.ended"]
+    assert (wrong.code, wrong.text) == (0, '"hook_unknown_adapter": 1\n')
+
+
+async def test_one_program_answers_and_sees_what_becomes_of_it(reader: Reader) -> None:
+    (both,) = saved("serve-and-follow", reader)
+    async with broker_of(reader) as bus:
+        with reader.started(both) as process:
+            assert process.stdout is not None
+            assert await anyio.to_thread.run_sync(process.stdout.readline) == b"ready\n"
+            bodies: list[str] = []
+            while not bodies:  # a machine under load may take longer than an answer may
+                bodies = await happened(bus, "session.started")
+            lines: list[bytes] = []
+            while b"claude s1 delivered\n" not in lines:
+                lines.append(await anyio.to_thread.run_sync(process.stdout.readline))
+    assert bodies == ["Greet the user by name."]
 
 
 async def test_queued_work_is_done_and_has_its_result(reader: Reader) -> None:
@@ -136,9 +172,19 @@ async def test_an_extension_allows_what_is_on_its_list(reader: Reader) -> None:
     assert answers == ["accept"]
 
 
+def _happenings(shown: str) -> list[str]:
+    """Return what a tail showed of a session: its beginning, its waits, compactions and ends."""
+    happened = r"session\.started|waits for permission \(Bash\)|context\.compacted|frame\.ended|session\.ended"
+    return re.findall(happened, shown)
+
+
 def _text(path: Path) -> str:
     """Return what is in a file, and nothing of one that is not there yet."""
     return path.read_text() if path.exists() else ""
+
+
+async def _text_soon(path: Path) -> str:
+    return _text(path)
 
 
 def _codex(reader: Reader) -> None:

@@ -6,6 +6,7 @@ import re
 import shutil
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +23,13 @@ RECIPES = sorted(path.name for path in (DOCS / "recipes").glob("*.md") if path.n
 def test_each_recipe_is_listed_with_its_purpose() -> None:
     listed = Page("recipes/README.md").text
     assert [name for name in RECIPES if f"]({name})" not in listed] == []
+
+
+def test_there_are_twelve_recipes_at_least_and_a_test_of_each() -> None:
+    tests = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*_recipes.py"))
+    untested = [name for name in RECIPES if f'saved("{name.removesuffix(".md")}"' not in tests]
+    assert [name for name in untested if f'Page("recipes/{name}")' not in tests] == []
+    assert len(RECIPES) >= 12
 
 
 @pytest.mark.parametrize("name", RECIPES)
