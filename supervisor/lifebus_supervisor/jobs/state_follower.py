@@ -30,10 +30,19 @@ from lifebus_supervisor.configuration.settings import Settings
 T = TypeVar("T")
 
 _REST_S: Final = 0.1
-"""Shortest pause between two pieces, so that what comes singly is taken together."""
+"""Shortest pause after the newest receipt was followed, so that what comes singly is taken together."""
 
-_REST_FACTOR: Final = 3
-"""How many times as long as a piece took the pause after it is: receipts go before what is derived of them."""
+_REST_FACTOR: Final = 1.5
+"""How many times as long as a piece took the pause after it is: less than half of a core is used."""
+
+_REST_IN_TRAFFIC: Final = 3
+"""The same while receipts come in numbers: they go before what is derived of them."""
+
+_TRAFFIC: Final = 300
+"""So many receipts a second are traffic: what follows them waits for a pause."""
+
+_MOST_BEHIND: Final = 65_536
+"""How many receipts may wait for a pause: more than these are followed beside the traffic."""
 
 _AGAIN_S: Final = 5.0
 """How long the follower waits before it tries again where the log could not be read."""
@@ -84,6 +93,7 @@ class StateFollowerTask:
         self._files = CompactionFiles(state_dir, StateCache.policy_id)
         self._first = self._head = head
         self._position = 0
+        self._is_busy = False
         self._take_over = take_over
         self._committed = anyio.Event()
         self._one, self._one_dump = anyio.CapacityLimiter(1), anyio.CapacityLimiter(1)
@@ -178,9 +188,20 @@ class StateFollowerTask:
                 await anyio.sleep(_AGAIN_S)
                 continue
             if self.caught_up.is_set():
-                await anyio.sleep(max(_REST_S, _REST_FACTOR * (anyio.current_time() - began)))
+                await self._rest(anyio.current_time() - began, 0 if more else _REST_S)
             if not more:
                 await self._committed.wait()
+
+    async def _rest(self, took_s: float, least_s: float) -> None:
+        """Pause after a piece that took so long, and until traffic pauses, unless that leaves the state far behind."""
+        pause = max(least_s, took_s * (_REST_IN_TRAFFIC if self._is_busy else _REST_FACTOR))
+        while True:
+            head = self._head
+            await anyio.sleep(pause)
+            self._is_busy = self._head - head >= _TRAFFIC * pause
+            if not self._is_busy or self._head - self._position > _MOST_BEHIND:
+                return
+            pause = _REST_S
 
     async def _measure(self) -> None:
         """Find out where to begin; a broker that is far from there serves first."""

@@ -27,6 +27,7 @@ from lifebus_supervisor.configuration.settings import RetentionSettings
 from lifebus_supervisor.daemon import lifecycle
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_supervisor.jobs import state_follower as keeping_module
+from lifebus_supervisor.jobs.state_follower import StateFollowerTask
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionKey, SessionMonitor
 from support.bus_box import emission
 from support.histories import history, replayed
@@ -300,3 +301,29 @@ async def test_a_ledger_in_memory_has_no_keeper() -> None:
         assert daemon.follower is None
         (outcome,) = await daemon.bus.emit("alice", [emission()])
         assert outcome.stored
+
+
+async def test_while_receipts_come_in_numbers_the_state_waits_within_a_bound_and_catches_up_in_the_pause(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping_module, "_TRAFFIC", 0)
+    monkeypatch.setattr(keeping_module, "_MOST_BEHIND", 40)
+    monkeypatch.setattr(keeping_module, "_REST_S", 0.001)
+    behind: list[int] = []
+    follow = StateFollowerTask._follow
+
+    async def note(task: StateFollowerTask) -> bool:
+        if task.caught_up.is_set():
+            behind.append(task.counters()["keeper_behind"])
+        return await follow(task)
+
+    monkeypatch.setattr(StateFollowerTask, "_follow", note)
+    async with running_bus(directory=home, retention=KEPT) as daemon:
+        assert daemon.follower is not None
+        for number in range(60):
+            await daemon.bus.emit("alice", [emission(harness_session_id=f"s{number % 3}") for _ in range(5)])
+        await until(lambda: len(behind) > 3)
+        await until(lambda: daemon.follower is not None and 0 < daemon.follower.counters()["keeper_behind"] <= 40)
+        assert min(behind[2:]) > 40, "it went on although few waited"
+        monkeypatch.setattr(keeping_module, "_TRAFFIC", 1_000_000)
+        await until(lambda: daemon.follower is not None and not daemon.follower.counters()["keeper_behind"])
