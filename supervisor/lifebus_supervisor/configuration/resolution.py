@@ -17,6 +17,7 @@ from msgspec import Struct
 from lifebus_adapters import OVERRIDES
 from lifebus_broker.state.pressure import Thresholds
 from lifebus_supervisor.configuration.file import ConfigurationError, FileValue, read_file
+from lifebus_supervisor.configuration.notifications import NotificationRule
 from lifebus_supervisor.configuration.queue_settings import QueueSettings
 from lifebus_supervisor.configuration.settings import (
     NO_FOLDER,
@@ -68,6 +69,7 @@ _SECTIONS: Final[dict[str, type[Struct]]] = {
 LISTS: Final[dict[str, type[Struct]]] = {
     "clients": ClientSettings,
     "renewals": RenewalSettings,
+    "notifications": NotificationRule,
     "inbox.channels": ChannelSettings,
 }
 """Lists of tables, `[[clients]]` in the file, with what each table says; they come from there alone."""
@@ -114,6 +116,7 @@ KEYS: Final[dict[str, Any]] = {
     },
     "clients": tuple[ClientSettings, ...],
     "renewals": tuple[RenewalSettings, ...],
+    "notifications": tuple[NotificationRule, ...],
 }
 """Every key by its dotted name, with its type."""
 

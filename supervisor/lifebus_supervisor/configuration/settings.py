@@ -13,6 +13,7 @@ from lifebus_broker.state.pressure import Thresholds
 from lifebus_contract import CapabilityRequest, LifecycleEvent
 from lifebus_contract.fields import Identifier
 from lifebus_contract.vocabulary import UNSERVABLE
+from lifebus_supervisor.configuration.notifications import NotificationRule
 from lifebus_supervisor.configuration.queue_settings import QueueSettings
 from lifebus_supervisor.extensions.settings import ExtensionSettings
 from lifebus_supervisor.renewal.profile import RenewalSettings
@@ -192,8 +193,8 @@ class ClientSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All settings.  Directories are resolved paths; `manifests` are files with third-party adapter manifests.
 
-    `clients` are the callback clients that are commands, `renewals` the enabled renewal profiles; client ids and the
-    names of profiles are unique.
+    `clients` are the callback clients that are commands, `renewals` the enabled renewal profiles,
+    `notifications` the rules of `lifebus notify --rules`; client ids and the names of profiles and rules are unique.
     """
 
     runtime_dir: Path
@@ -201,6 +202,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     manifests: tuple[Path, ...] = ()
     clients: tuple[ClientSettings, ...] = ()
     renewals: tuple[RenewalSettings, ...] = ()
+    notifications: tuple[NotificationRule, ...] = ()
     ledger: LedgerSettings = LedgerSettings()
     limits: LimitSettings = LimitSettings()
     log: LogSettings = LogSettings()
@@ -224,6 +226,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             ("profile", "renewals", self.renewals),
             ("client_id", "renewals", self.renewals),
             ("client_id", "clients", self.clients),
+            ("name", "notifications", self.notifications),
             ("client_id", "clients and renewals", (*self.clients, *self.renewals)),
         ):
             taken = [getattr(one, name) for one in tables]

@@ -1,6 +1,6 @@
 """What becomes a notice and when, as plain decisions: against a model that reads the whole history each time."""
 
-from typing import Any
+from typing import Any, get_args
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +9,7 @@ from lifebus.cli.tools.notify_rules import KINDS, Notice, NoticePlan, Occasions,
 from lifebus.cli.tools.session_choice import SessionChoice
 from lifebus_contract import Receipt, encode_json
 from lifebus_contract.codec import decode_receipt
+from lifebus_supervisor.configuration.notifications import ReportedKind
 from support.receipts import receipt
 
 AT_S = 1_790_000_000
@@ -45,9 +46,48 @@ def test_each_event_is_an_occasion_once_and_of_its_kind() -> None:
             made(9, "session.ended"),
             made(10, "session.started"),
             made(11, "frame.ended", facts={"frame_id": "f4", "client_background": True}),
+            made(12, "supervisor.tick", facts=wait | {"waiting_kind": "flow.escalation"}),
+            made(13, "capability.degraded", facts={"cause": "hooks_silent"}, capability_degradations=[weaker()]),
+            made(14, "capability.degraded", facts={"cause": "hooks_silent"}, capability_degradations=[back()]),
+            made(15, "capability.degraded", facts={"cause": "telemetry_missing"}, capability_degradations=[weaker()]),
         ]
     )
-    assert found == ["waits", None, "idle", None, "ends", None, "failures", "failures", "ends", None, None]
+    assert found[:11] == ["waits", None, "idle", None, "ends", None, "failures", "failures", "ends", None, None]
+    assert found[11:] == ["escalations", "silence", None, None]
+
+
+def weaker(before: str = "native", after: str = "unavailable") -> dict[str, Any]:
+    """What a receipt says of a capability that became weaker."""
+    return {
+        "capability": "event:frame.opened",
+        "previous_support": before,
+        "current_support": after,
+        "event": "capability.degraded",
+        "evidence": "no hook",
+        "observed_at_epoch_s": AT_S,
+        "retry_class": "retry_after_reconfigure",
+    }
+
+
+def back() -> dict[str, Any]:
+    return weaker("unavailable", "native")
+
+
+def test_whoever_asks_for_waits_alone_is_told_of_those_of_flows() -> None:
+    facts = {"waiting": "begun", "waiting_for": "input", "waiting_kind": "flow.escalation"}
+    one = made(1, "supervisor.tick", facts=facts)
+    assert kinds_of([one], NoticePlan(kinds=frozenset({"waits"}))) == ["waits"]
+    assert kinds_of([one], NoticePlan(kinds=frozenset({"escalations"}))) == ["escalations"]
+    assert text_of(one, "escalations", "flow#1") == "flow#1 waits for an answer (flow.escalation)"
+
+
+def test_silence_says_of_what() -> None:
+    one = made(1, "capability.degraded", facts={"cause": "app_silent"}, capability_degradations=[weaker()])
+    assert text_of(one, "silence", "api#1") == "api#1 is silent: its app reported nothing of its work"
+
+
+def test_a_rule_takes_what_the_flag_takes() -> None:
+    assert get_args(ReportedKind) == KINDS
 
 
 @given(st.lists(st.one_of(st.integers(0, 100), st.none()), max_size=30), st.integers(20, 100), st.integers(0, 30))

@@ -1,6 +1,6 @@
 """`lifebus notify`: tell a person that a session waits, ends, fails or fills its context."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_choice, parse_seconds
 from lifebus.cli.bus.programs import require_program
 from lifebus.cli.choices import Adapters, Words, parse_adapters, split_values
-from lifebus.cli.connection import on_bus
+from lifebus.cli.connection import on_bus, present_settings
 from lifebus.cli.exit_codes import ExitCode, UsageError
 from lifebus.cli.terminal import put_json, say
 from lifebus.cli.tools.notify_rules import KINDS, NoticeMessage, NoticePlan
@@ -18,6 +18,7 @@ from lifebus.cli.tools.session_choice import SessionChoice
 if TYPE_CHECKING:
     from lifebus import Bus
     from lifebus.cli.tools.notify_channels import Send
+    from lifebus_supervisor.configuration.notifications import NotificationRule
     from lifebus_transports.processes import Commands
 
 Command = Annotated[str, Parameter(allow_leading_hyphen=True)]
@@ -34,7 +35,7 @@ class NoticeOptions:
     """What is reported, of whom, and when."""
 
     on: Words = _USUAL
-    "What is reported: waits, ends, failures, pressure (these by default), or idle; idle waits for the next prompt."
+    "What is reported: waits, ends, failures, pressure (by default), escalations of flows, silence, or idle."
     adapter: Adapters = ()
     "Only this harness."
     project: Words = ()
@@ -105,6 +106,10 @@ class SendOptions:
     "Sign posts with the secret in this file."
     secret_variable: str | None = None
     "Sign posts with the secret in this variable of the environment."
+    apprise_file: str | None = None
+    "Hand them to apprise, for the service whose URL is in this file."
+    apprise_variable: str | None = None
+    "The same, with the URL in this variable of the environment."
     env: Words = ()
     "A further variable that the command gets; NAME* for all that begin so."
     send_timeout: str = "10s"
@@ -120,8 +125,13 @@ class SendOptions:
 
         seconds = _seconds("--send-timeout", self.send_timeout)
         posts = any((self.webhook, self.webhook_file, self.webhook_variable))
+        service = (self.apprise_file, self.apprise_variable)
         if posts and command:
             raise UsageError("a command and --webhook are two channels; run `lifebus notify` twice, with two names")
+        if sum(map(bool, (*service, posts, command))) > 1:
+            raise UsageError("--apprise-file and --apprise-variable are a channel of their own, and one is enough")
+        if any(service):
+            return _Channel("apprise", lambda commands: channels.to_apprise(commands, *service, seconds))
         if posts:
             secret = (self.secret_file, self.secret_variable)
             address = channels.Address(self.webhook, self.webhook_file, self.webhook_variable, secret)
@@ -149,9 +159,43 @@ _USUAL_NOTICES: Final = NoticeOptions()
 _DESKTOP: Final = SendOptions()
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Reported:
+    """What is reported under one name: of whom, when and where to."""
+
+    name: str
+    options: NoticeOptions
+    plan: NoticePlan
+    channel: _Channel
+
+    @classmethod
+    def of(cls, name: str, options: NoticeOptions, to: SendOptions, command: tuple[str, ...]) -> "_Reported":
+        """Return it, checked.
+
+        Raises:
+            UsageError: a flag, or a key of a rule, says something that cannot be done.
+        """
+        return cls(name=name, options=options, plan=options.plan(), channel=to.channel(command))
+
+    async def run(self, bus: "Bus", commands: "Commands", *, prints: bool) -> None:
+        """Send notices until cancelled."""
+        from lifebus.cli.tools.notify_loop import Notifier  # noqa: PLC0415
+
+        send = self.channel.make(commands)
+        accepts = SessionChoice(
+            adapters=tuple(parse_adapters(self.options.adapter)),
+            projects=tuple(split_values(self.options.project)),
+            sessions=tuple(split_values(self.options.session)),
+        ).accepts
+        shown = _printed(send) if prints else send
+        notifier = Notifier(bus, self.name, self.plan, shown, accepts=accepts, group_s=self.options.group_s)
+        await notifier.run(lambda: say(f"notifying by {self.channel.word} as {self.name}; Ctrl-C stops", color="dim"))
+
+
 def notify(
     *command: Command,
     name: str = "notify",
+    rules: Annotated[bool, Parameter(negative="")] = False,
     options: NoticeOptions = _USUAL_NOTICES,
     to: SendOptions = _DESKTOP,
     connection: ConnectionOptions = DEFAULT_CONNECTION,
@@ -164,33 +208,52 @@ def notify(
     Args:
         command: The command and its arguments; no shell reads them.
         name: The consumer's name; each channel needs its own. Default: notify.
+        rules: Do what every [[notifications]] of the configuration says, under its name, instead of the flags.
         options: What is reported, of whom, and when.
         to: Where notices go.
         connection: Where the broker is; --json prints what was sent.
     """
-    plan, channel, group_s = options.plan(), to.channel(command), options.group_s
-    chosen = SessionChoice(
-        adapters=tuple(parse_adapters(options.adapter)),
-        projects=tuple(split_values(options.project)),
-        sessions=tuple(split_values(options.session)),
-    )
+    if rules and (command or (name, options, to) != ("notify", _USUAL_NOTICES, _DESKTOP)):
+        raise UsageError("--rules: what is reported and where to stands in the configuration alone")
+    reported = _configured() if rules else [_Reported.of(name, options, to, command)]
 
     async def work(bus: "Bus") -> ExitCode:
         import anyio  # noqa: PLC0415
 
         from lifebus.cli.bus.serve import cancel_on_signal  # noqa: PLC0415
-        from lifebus.cli.tools.notify_loop import Notifier  # noqa: PLC0415
         from lifebus_transports.processes import Commands  # noqa: PLC0415
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(cancel_on_signal, tasks.cancel_scope)
-            send = channel.make(Commands(tasks))
-            send = _printed(send) if connection.json else send
-            notifier = Notifier(bus, name, plan, send, accepts=chosen.accepts, group_s=group_s)
-            await notifier.run(lambda: say(f"notifying by {channel.word} as {name}; Ctrl-C stops", color="dim"))
+            commands = Commands(tasks)
+            for one in reported:
+                tasks.start_soon(partial(one.run, bus, commands, prints=connection.json))
         return ExitCode.OK
 
     return on_bus(connection, work, client_id=name, lasting=True)
+
+
+def _configured() -> list[_Reported]:
+    """Return what the rules of the configuration say.
+
+    Raises:
+        UsageError: there is none, or one says something that cannot be done.
+    """
+    found = present_settings().notifications
+    if not found:
+        raise UsageError("--rules: the configuration has no [[notifications]]; `lifebus config show` names the file")
+    return [_of_rule(rule) for rule in found]
+
+
+def _of_rule(rule: "NotificationRule") -> _Reported:
+    """Return what a rule says: its keys are the flags."""
+    options, to = (
+        {field.name: getattr(rule, field.name) for field in fields(kind)} for kind in (NoticeOptions, SendOptions)
+    )
+    try:
+        return _Reported.of(rule.name, NoticeOptions(**options), SendOptions(**to), rule.command)
+    except UsageError as fault:
+        raise UsageError(f"the rule `{rule.name}`: {fault}") from None
 
 
 def _printed(send: "Send") -> "Send":

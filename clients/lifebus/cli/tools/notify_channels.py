@@ -162,6 +162,22 @@ def to_webhook(address: Address, seconds: float) -> Send:
     return send
 
 
+def to_apprise(commands: "Commands", file: str | None, variable: str | None, seconds: float) -> Send:
+    """Return what hands messages to apprise, for the URL in a file or a variable."""
+    from lifebus_supervisor.runtime.inbox.channels.apprise import hand_over  # noqa: PLC0415
+    from lifebus_supervisor.runtime.inbox.channels.channel import DeliveryFault  # noqa: PLC0415
+    from lifebus_supervisor.runtime.inbox.channels.secrets import SecretSource  # noqa: PLC0415
+
+    async def send(message: NoticeMessage) -> None:
+        try:
+            url = await SecretSource(file, variable).read(os.environ)
+            await hand_over(url, (message.title, message.text or message.title), commands.run_once, seconds)
+        except DeliveryFault as fault:
+            raise SendFault(fault.detail) from None
+
+    return send
+
+
 def _is_loopback(host: str) -> bool:
     if host == "localhost":
         return True

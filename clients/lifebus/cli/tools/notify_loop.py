@@ -11,6 +11,7 @@ from lifebus import ConsumerSettings, Delivery, Gap
 from lifebus.cli.terminal import clean, say
 from lifebus.cli.tools.notify_rules import (
     MAX_COUNTED,
+    WAITS,
     Notice,
     NoticeKind,
     NoticeMessage,
@@ -196,7 +197,7 @@ def _notice(delivery: Delivery, key: Key, kind: NoticeKind, head: "SessionHead |
     receipt = delivery.receipt
     name = (head.name if head else None) or f"{key[0]}/{key[1]}"
     at_ms = receipt.at_epoch_s * 1000
-    since_ms = number_fact(receipt, "waiting_since_ms") if kind in {"waits", "idle"} else None
+    since_ms = number_fact(receipt, "waiting_since_ms") if kind in WAITS else None
     return Notice(
         notice_id=str(delivery.cursor),
         kind=kind,
@@ -206,7 +207,7 @@ def _notice(delivery: Delivery, key: Key, kind: NoticeKind, head: "SessionHead |
         project=folder_of(head.cwd if head else None),
         at_ms=at_ms,
         text=text_of(receipt, kind, name),
-        since_ms=(at_ms if since_ms is None else since_ms) if kind in {"waits", "idle"} else None,
+        since_ms=(at_ms if since_ms is None else since_ms) if kind in WAITS else None,
     )
 
 

@@ -20,14 +20,16 @@ from lifebus.cli.tools.receipt_facts import (
     session_of,
     text_fact,
 )
+from lifebus_contract import SUPPORT_STRENGTH
 
 K = TypeVar("K")
 V = TypeVar("V")
 
-NoticeKind = Literal["waits", "idle", "ends", "failures", "pressure"]
-"""What a notice is about; `waits` is for a permission or an answer, `idle` for the next prompt."""
+NoticeKind = Literal["waits", "escalations", "idle", "ends", "failures", "pressure", "silence"]
+"""What a notice is about; `waits` is for a permission or an answer, `escalations` for one that a run of a flow needs,
+`idle` for the next prompt, `silence` of a harness that does not report any more."""
 
-KINDS: Final[tuple[NoticeKind, ...]] = ("waits", "idle", "ends", "failures", "pressure")
+KINDS: Final[tuple[NoticeKind, ...]] = ("waits", "escalations", "idle", "ends", "failures", "pressure", "silence")
 """Everything that `--on` takes."""
 
 MAX_COUNTED: Final = 500
@@ -37,7 +39,21 @@ _REMEMBERED: Final = 4_096
 _REARM_PCT: Final = 10
 """How far a context has to fall below the limit before it is reported again."""
 _ALWAYS_SHOWN: Final = 5
-_WORDS: Final = {"waits": "waits", "idle": "idle", "ends": "ends", "failures": "failures", "pressure": "full contexts"}
+_WORDS: Final = {
+    "waits": "waits",
+    "escalations": "questions of flows",
+    "idle": "idle",
+    "ends": "ends",
+    "failures": "failures",
+    "pressure": "full contexts",
+    "silence": "silent harnesses",
+}
+_SILENT: Final = {"hooks_silent": "hooks", "app_silent": "app"}
+_FLOW: Final = "flow."
+"""What the kind of a question begins with that a run of a flow asks."""
+
+WAITS: Final[frozenset[NoticeKind]] = frozenset({"waits", "escalations", "idle"})
+"""Kinds that are of a wait, which may be over before it is reported."""
 
 
 class Notice(Struct, frozen=True, kw_only=True):
@@ -145,9 +161,18 @@ class Occasions:
         if repeats_event(receipt):
             return None
         if text_fact(receipt, "waiting") == "begun":
-            return "idle" if text_fact(receipt, "waiting_for") == "idle" else "waits"
+            return self._wait_kind(receipt)
+        if _is_silence(receipt):
+            return "silence"
         is_end = event is LifecycleEvent.SESSION_ENDED
         return "ends" if is_end or (event is LifecycleEvent.FRAME_ENDED and not is_nested(receipt)) else None
+
+    def _wait_kind(self, receipt: Receipt) -> NoticeKind:
+        if text_fact(receipt, "waiting_for") == "idle":
+            return "idle"
+        # Whoever asks for waits alone is told of those of flows as well.
+        is_flow = (text_fact(receipt, "waiting_kind") or "").startswith(_FLOW)
+        return "escalations" if is_flow and "escalations" in self._plan.kinds else "waits"
 
 
 def verdict_on(notice: Notice, now_ms: int, plan: NoticePlan, *, still_waits: bool | None) -> NoticeVerdict:
@@ -172,7 +197,9 @@ def text_of(receipt: Receipt, kind: NoticeKind, name: str) -> str:
     facts = receipt.telemetry_summary
     if kind == "idle":
         said = "waits for the next prompt"
-    elif kind == "waits":
+    elif kind == "silence":
+        said = f"is silent: its {_SILENT[str(facts['cause'])]} reported nothing of its work"
+    elif kind in {"waits", "escalations"}:
         what = text_fact(receipt, "waiting_kind")
         said = f"waits for {'a permission' if facts.get('waiting_for') == 'permission' else 'an answer'}"
         said += f" ({what})" if what else ""
@@ -221,6 +248,14 @@ def _failure_text(receipt: Receipt) -> str:
     if receipt.failure_class is not None:
         return f"{receipt.event.value} failed: {receipt.failure_class.value} ({receipt.client_id})"
     return "failed" if receipt.event is LifecycleEvent.SESSION_ENDED else "has a turn that failed"
+
+
+def _is_silence(receipt: Receipt) -> bool:
+    """Whether a receipt says that a source fell silent, and not that it is back."""
+    losses = receipt.capability_degradations
+    return text_fact(receipt, "cause") in _SILENT and any(
+        SUPPORT_STRENGTH[one.current_support] < SUPPORT_STRENGTH[one.previous_support] for one in losses
+    )
 
 
 def _how(end: str | None) -> str:

@@ -36,21 +36,27 @@ class AppriseChannel:
     async def deliver(self, message: QuestionMessage) -> None:
         """Hand the message over (channel.QuestionChannel.deliver)."""
         url = await self._source.read(self._environ)
-        if len(url.split()) > 1:
-            raise DeliveryFault("a channel has one URL; give each its own channel")
         hidden = (url, *secrets_in(self._environ))
-        task = apprise_program.AppriseTask(
-            url=url,
-            title=title_of(message, self._settings.title, hidden),
-            body=body_of(message, self._settings.body, hidden),
-        )
-        spec = CommandSpec(argv=(sys.executable, "-m", apprise_program.__name__), passing=_PASSED)
-        finished = await self._run(spec, msgspec.json.encode(task), self._settings.timeout_ms / 1000, bodies=(url,))
-        if finished.failure is not None:
-            raise DeliveryFault(f"apprise failed: {finished.stderr or finished.detail or finished.failure.value}")
-        try:
-            outcome = msgspec.json.decode(finished.stdout, type=apprise_program.AppriseOutcome)
-        except msgspec.MsgspecError:
-            raise DeliveryFault("apprise wrote something that cannot be read") from None
-        if outcome.fault is not None:
-            raise DeliveryFault(outcome.fault)
+        title, body = title_of(message, self._settings.title, hidden), body_of(message, self._settings.body, hidden)
+        await hand_over(url, (title, body), self._run, self._settings.timeout_ms / 1000)
+
+
+async def hand_over(url: str, text: tuple[str, str], run: CommandOnce, seconds: float) -> None:
+    """Hand title and body to apprise, for one URL.
+
+    Raises:
+        DeliveryFault: it was not delivered; the text says why.
+    """
+    if len(url.split()) > 1:
+        raise DeliveryFault("a channel has one URL; give each its own channel")
+    task = apprise_program.AppriseTask(url=url, title=text[0], body=text[1])
+    spec = CommandSpec(argv=(sys.executable, "-m", apprise_program.__name__), passing=_PASSED)
+    finished = await run(spec, msgspec.json.encode(task), seconds, bodies=(url,))
+    if finished.failure is not None:
+        raise DeliveryFault(f"apprise failed: {finished.stderr or finished.detail or finished.failure.value}")
+    try:
+        outcome = msgspec.json.decode(finished.stdout, type=apprise_program.AppriseOutcome)
+    except msgspec.MsgspecError:
+        raise DeliveryFault("apprise wrote something that cannot be read") from None
+    if outcome.fault is not None:
+        raise DeliveryFault(outcome.fault)
