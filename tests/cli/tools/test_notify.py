@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from lifebus_contract.consumers import MAX_TRIES
 from support.command_line import Shell, broker_up
 from support.fork_server import Process
 from support.inbox.http_receiver import receiving
@@ -166,3 +167,47 @@ def test_a_kill_before_the_acknowledgement_repeats_a_notice_and_one_after_it_doe
 def test_what_cannot_be_done_is_said_at_the_start(alone: Shell, arguments: tuple[str, ...], said: str) -> None:
     ran = alone.call("notify", *arguments, PATH=str(alone.directory) if not arguments else os.defpath)
     assert (ran.code, said in ran.err, "secret" in ran.err) == (2, True, False), ran.err
+
+
+def test_an_address_that_is_dead_is_given_up_after_its_tries_and_the_next_notice_arrives(hooked: Shell) -> None:
+    asked = ("--name", "c5", "--session", "claude/s5", "--on", "waits", *AT_ONCE)
+    with receiving() as receiver:
+        receiver.answer = lambda _: (503, {"Retry-After": "0"})
+        with notifying(hooked, *asked, "--webhook", receiver.url):
+            hook(hooked, "s5", PROMPT)
+            hook(hooked, "s5", PERMISSION)
+            tries = [receiver.next() for _ in range(MAX_TRIES)]
+            while not (dead := hooked.call("clients", "dead", "c5", "--json").lines):
+                pass
+            receiver.answer = lambda _: (204, {})
+            hook(hooked, "s5", {**PROMPT, "prompt_id": "t2"})
+            hook(hooked, "s5", {**PERMISSION, "prompt_id": "t2"})
+            after = receiver.next()
+        given_up = {one.document["notices"][0]["notice_id"] for one in tries}
+        assert (len(given_up), len(dead)) == (1, 1)
+        assert after.document["notices"][0]["notice_id"] not in given_up
+        assert len(receiver.posts) == MAX_TRIES + 1
+
+
+def test_a_restart_of_the_broker_and_one_of_the_tool_lose_and_repeat_nothing() -> None:
+    with short_directory() as directory, receiving() as receiver:
+        shell = Shell(directory, LIFEBUS_TICKS_INTERVAL_MS="100")
+        assert shell.call("hooks", "install", "claude", "--yes").code == 0
+        asked = ("--name", "c6", "--on", "ends", *AT_ONCE, "--webhook", receiver.url)
+
+        def turn(session: str) -> None:
+            hook(shell, session, PROMPT)
+            hook(shell, session, STOP)
+
+        with broker_up(shell), notifying(shell, *asked):
+            turn("s1")
+            assert receiver.next().document["notices"][0]["session"] == "s1"
+        with broker_up(shell) as up:
+            turn("s2")
+            with notifying(shell, *asked):
+                assert receiver.next().document["notices"][0]["session"] == "s2"
+                assert up.stop() == 0
+                turn("s3")  # no broker takes it: it lies in the spool
+                with broker_up(shell):
+                    assert receiver.next().document["notices"][0]["session"] == "s3"
+        assert len(receiver.posts) == 3

@@ -2,7 +2,7 @@
 
 from typing import Any, get_args
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lifebus.cli.tools.notify_rules import KINDS, Notice, NoticePlan, Occasions, message_of, text_of, verdict_on
@@ -154,6 +154,8 @@ def test_a_wait_is_shown_when_it_lasts_and_never_once_it_is_over(
 
 
 @given(moments, moments, st.booleans(), st.integers(0, 10_000_000))
+@example(at_ms=1, now_ms=1, drops=False, quiet_until=2)
+@example(at_ms=1, now_ms=1, drops=True, quiet_until=2)
 def test_everything_else_is_shown_while_it_is_new_and_not_of_quiet_hours(
     at_ms: int, now_ms: int, drops: bool, quiet_until: int
 ) -> None:

@@ -158,6 +158,15 @@ def test_turns_and_sub_agents_count_once_each() -> None:
     assert (row_of(sums).turns, row_of(sums).subagents) == (2, 1)
 
 
+def test_an_event_that_failed_counts_once_whoever_was_asked_about_it() -> None:
+    sums = Sums(HOUR)
+    lost = {"status": "failed", "failure_class": "timeout", "retry_class": "safe_retry", "at_epoch_s": AT_S}
+    for number, (event, client) in enumerate([("e1", "a"), ("e1", "b"), ("e2", "a")], 1):
+        ids = {"event_id": event, "invocation_id": event, "client_id": client}
+        sums.add(made(number, harness_session_id=KEY[1], **ids, **lost))
+    assert row_of(sums).failures == 2
+
+
 def test_payloads_that_were_placed_count_and_what_is_taken_back_is_said() -> None:
     def placed(number: int, status: str, placement: str | None, **facts: Any) -> Any:
         one = {"payload_id": f"p{number}", "payload_kind": "note", "byte_size": 1, "status": status}
@@ -175,6 +184,7 @@ def test_payloads_that_were_placed_count_and_what_is_taken_back_is_said() -> Non
     sums.add(placed(3, "skipped", None))
     sums.add(placed(4, "observed", "receipt_only"))
     sums.add(placed(5, "failed", "pre_prompt_frame", corrects="lfr_1"))
+    sums.add(placed(6, "delivered", "receipt_only"))
     assert (row_of(sums).injected, row_of(sums).taken_back) == (2, 1)
 
 
