@@ -52,6 +52,12 @@ def emit(shell: Shell, session: str, event: str = "session.started") -> None:
     assert shell.call("emit", event, "--adapter", "codex", "--session", session).code == 0
 
 
+def name_of(shell: Shell, session: str) -> str:
+    """Return the short name of a session."""
+    found = shell.call("sessions", f"codex/{session}", "--json").json
+    return str(found[0]["name"])
+
+
 def test_one_screen_of_80_by_24_has_sessions_and_receipts(fed: Shell) -> None:
     with top_on_terminal(fed) as top:
         text = top.until_shown("session", "harness", "pressure", "time", "event", "q quit")
@@ -68,7 +74,8 @@ def test_what_happens_is_shown_as_it_happens(fed: Shell) -> None:
         top.until_shown("q quit")
         emit(fed, "live-1")
         # In the list, under its short name, and among the receipts.
-        top.until(lambda text: text.count("codex#") >= 2 and "session.started" in text)
+        name = name_of(fed, "live-1")
+        top.until(lambda text: text.count(name) == 2)
         top.type("/codex\r")
         top.until_shown("[codex]")
         top.type("\r")
@@ -150,7 +157,7 @@ def test_without_colour_there_is_none(fed: Shell) -> None:
     with top_on_terminal(fed, NO_COLOR="1") as top:
         top.until_shown("q quit")
         emit(fed, "plain-1")
-        top.until(lambda text: "session.started" in text)
+        top.until_shown(name_of(fed, "plain-1"))
         colors = {cell.fg for row in top.screen.buffer.values() for cell in row.values()}
         assert colors == {"default"}
         top.type("q")

@@ -113,7 +113,8 @@ def shown_by(data: Sequence[str], columns: int, lines: int) -> pyte.Screen:
     """Return the screen of a terminal that got some texts, one after the other."""
     screen = pyte.Screen(columns, lines)
     stream = pyte.Stream(screen)
-    for text in data:
+    # As the program has it: the last column is followed by no line of its own.
+    for text in ("\x1b[?7l", *data):
         stream.feed(text)
     return screen
 

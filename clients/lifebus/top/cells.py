@@ -76,9 +76,12 @@ def _style(style: Style | str) -> Style:
 def _append(cells: list[Cell], letter: str, style: Style) -> None:
     width = cell_len(letter)
     if width == 0:
-        # A mark belongs to the letter before it.
-        if cells:
-            cells[-1] = (cells[-1][0] + letter, cells[-1][1])
+        # A mark belongs to the letter before it, which may be a wide one.
+        at = len(cells) - 1
+        while at >= 0 and not cells[at][0]:
+            at -= 1
+        if at >= 0:
+            cells[at] = (cells[at][0] + letter, cells[at][1])
         return
     cells.append((letter, style))
     cells.extend([("", style)] * (width - 1))
@@ -89,15 +92,11 @@ def _row_change(number: int, old: Sequence[Cell] | None, new: Sequence[Cell], pa
     differing = [column for column, cell in enumerate(new) if cell != before[column]]
     if not differing:
         return ""
+    # Where the second half of a wide letter differs, so does the first: halves are never written alone.
     first, last = differing[0], differing[-1] + 1
-    # The halves of a wide letter are written together, the old one's as well.
-    while first > 0 and (not new[first][0] or not before[first][0]):
-        first -= 1
     end = len(new)
     while end > first and new[end - 1] == BLANK:
         end -= 1
-    while last < len(new) and (not new[last][0] or not before[last][0]):
-        last += 1
     # Blanks to the end of the line are one code.
     erased = _ERASE if end < last else ""
     return f"\x1b[{number + 1};{first + 1}H{_painted(new[first : min(last, end)], paint)}{erased}"

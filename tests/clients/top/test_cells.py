@@ -11,7 +11,7 @@ from support.top_terminal import shown_by
 WIDTH, HEIGHT = 12, 3
 STYLES = (Style.null(), Style(bold=True), Style(color="red"), Style(reverse=True, color="yellow"))
 
-pieces = st.lists(st.tuples(st.text(alphabet="ab █·漢é…", max_size=8), st.sampled_from(STYLES)), max_size=4)
+pieces = st.lists(st.tuples(st.text(alphabet="ab █·漢é…\u0323", max_size=8), st.sampled_from(STYLES)), max_size=4)
 screens = st.lists(pieces, min_size=HEIGHT, max_size=HEIGHT)
 
 
