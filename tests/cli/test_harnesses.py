@@ -40,6 +40,12 @@ def test_a_session_is_found_by_its_own_id_and_one_that_nobody_knows_is_refused(w
     assert "there is no session `s2`" in refused.err
 
 
+def test_an_adapter_that_there_is_not_is_refused_with_each_that_there_is_once(watched: Shell) -> None:
+    (line,) = [one for one in watched.call("tail", "--adapter", "nope").err.splitlines() if "known are" in one]
+    known = line.partition("known are ")[2].split(", ")
+    assert len(known) == len(set(known))
+
+
 def test_status_has_a_line_for_each_harness(watched: Shell) -> None:
     (line,) = [line for line in watched.run("status").out.splitlines() if line.startswith("codex ")]
     assert "1 live" in line

@@ -64,7 +64,7 @@ def parse_adapters(
         return []
     known = known_adapters()
     if connection is not None and not set(found) <= set(known):
-        known = [*known, *_seen_adapters(connection)]
+        known = list(dict.fromkeys([*known, *_seen_adapters(connection)]))
     return [parse_choice(flag, one, known) for one in found]
 
 

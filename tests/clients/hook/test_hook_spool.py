@@ -136,7 +136,7 @@ def test_a_spool_that_takes_too_long_holds_up_no_harness_and_loses_no_call(box: 
 
 
 def is_waited_for(file: Path) -> bool:
-    """Whether somebody waits for the lock of a file: the hook, or where its time was over first, the child it leaves."""
+    """Whether somebody waits for the lock of a file: the hook, or the child that it leaves when its time is over."""
     inode = f":{file.stat().st_ino} "
     return any("->" in line and inode in line for line in WAITING.read_text().splitlines())
 

@@ -1,4 +1,4 @@
-"""Random lives of a session that waits: asks, reminders, answers, sub-agents, late calls, restarts, two at once."""
+"""Random lives of a session that waits: asks, answers, sub-agents, late calls, compactions, restarts, two at once."""
 
 import asyncio
 import tempfile
@@ -13,7 +13,7 @@ from support.supervisor.waiting_life import Step, WaitingLife
 
 WORDS = (
     "start", "prompt", "prompt", "ask", "ask", "ask", "remind", "question", "answer", "child", "stop", "fail", "end",
-    "result", "result", "interrupt", "observe", "tick", "restart",
+    "result", "result", "interrupt", "observe", "tick", "restart", "compact", "compact",
 )  # fmt: skip
 LIVES = settings(
     max_examples=effort(15, 600),

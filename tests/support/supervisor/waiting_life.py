@@ -106,6 +106,10 @@ class WaitingLife:
     async def _end(self, step: Step) -> None:
         await self._hook("SessionEnd", step, reason="other")
 
+    async def _compact(self, step: Step) -> None:
+        hook = ("PreCompact", "PostCompact")[step.number % 2]
+        await self._hook(hook, step, trigger="auto", prompt_id=f"t{self.turn}")
+
     async def _result(self, step: Step) -> None:
         at_ms = int(self.rig.clock.epoch() * 1000) - (5_000 if step.late else 0) + step.number % 3
         self.rig.news("claude", SESSION, Activity(session=SESSION), ToolsDone(session=SESSION, at_ms=at_ms))
