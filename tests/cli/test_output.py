@@ -9,7 +9,7 @@ from itertools import chain
 
 import pytest
 
-from lifebus.cli.app import COMMANDS
+from lifebus.cli.command_table import COMMANDS
 from lifebus.cli.errors import explain
 from lifebus.cli.exit_codes import ExitCode, exit_code_of
 from lifebus_contract import FailureClass, error_for

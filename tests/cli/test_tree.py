@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from lifebus.cli.app import FIRST, FURTHER, known_words
+from lifebus.cli.app import known_words
+from lifebus.cli.command_table import FIRST, FURTHER
 from lifebus.cli.old_names import FOR_PROGRAMS, MOVED, present_words
 from support.command_line import Shell
 from support.paths import DOCS

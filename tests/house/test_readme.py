@@ -11,7 +11,7 @@ import anyio
 import msgspec
 
 import lifebus
-from lifebus.cli.app import COMMANDS
+from lifebus.cli.command_table import COMMANDS
 from lifebus.cli.old_names import present_words
 from lifebus_adapters import ADAPTERS
 from lifebus_supervisor.configuration.resolution import KEYS, LISTS, load, variable_of

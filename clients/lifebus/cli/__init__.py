@@ -74,6 +74,10 @@ def _forget_stdout() -> None:
 
 
 def _dispatch(arguments: "Sequence[str]") -> int:
+    if list(arguments) in ([], ["--help"], ["-h"]):
+        from lifebus.cli.first_screen import show_first_screen  # noqa: PLC0415
+
+        return show_first_screen()
     if list(arguments) == ["version"]:  # prompts and scripts ask often, and nothing is to be parsed
         from lifebus.cli.contract.version import version  # noqa: PLC0415
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from lifebus._internal.log import FACTS
 from lifebus.cli.arguments import ConnectionOptions
+from lifebus.cli.log_library import load_log_library
 from lifebus.cli.terminal import color_wanted, say
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ _COMMAND_LOG: Final = _CommandLog()
 
 def configure_logs() -> None:
     """Set the logs of a client up: warnings, readable, on stderr."""
+    load_log_library()
     from lifebus_supervisor.configuration.settings import LogSettings  # noqa: PLC0415
     from lifebus_supervisor.daemon.logging import configure  # noqa: PLC0415
 
@@ -94,6 +96,7 @@ def present_settings() -> "Settings":
     Raises:
         LifebusError: they contradict themselves or cannot be read.
     """
+    load_log_library()
     from lifebus_supervisor.configuration.resolution import load  # noqa: PLC0415  the supervisor's half costs start-up time
 
     return load()[0]

@@ -4,6 +4,8 @@ import textwrap
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
+from lifebus.cli.first_screen import WIDEST_LINE, first_lines, further_lines
+
 if TYPE_CHECKING:
     from cyclopts.help import HelpEntry, HelpPanel
     from rich.console import Console, ConsoleOptions
@@ -11,9 +13,6 @@ if TYPE_CHECKING:
 _INDENT: Final = "  "
 _WIDEST_NAME: Final = 22
 """What is longer has its text on the next line."""
-_FIXED: Final = "\N{NO-BREAK SPACE}"
-_WIDEST_LINE: Final = 100
-"""Longer lines are hard to read, on however wide a terminal."""
 
 
 class HelpPages:
@@ -47,34 +46,21 @@ class HelpPages:
 
 
 class FirstScreen(HelpPages):
-    """Writes the commands of the first screen: a line for each, and no head."""
+    """Writes the commands of the first screen, where its parser is asked for it."""
 
     def __call__(self, console: "Console", options: "ConsoleOptions", panel: "HelpPanel") -> None:  # noqa: ARG002
         """Write a line for each command."""
-        column = max((len(_names_of(entry)) for entry in panel.entries), default=0)
-        for entry in panel.entries:
-            for line in _lines(_names_of(entry), _text_of(entry), column, _width(console)):
-                _print(console, line)
-        _print(console, "")
+        for line in first_lines(_width(console)):
+            _print(console, line)
 
 
 class Further(HelpPages):
-    """Writes all other commands as one list: their names, and what is in those that are groups."""
-
-    def __init__(self, members: dict[str, tuple[str, ...]]) -> None:
-        self._members = members
+    """Writes all other commands as one list."""
 
     def __call__(self, console: "Console", options: "ConsoleOptions", panel: "HelpPanel") -> None:  # noqa: ARG002
         """Write the names, as many on a line as there is room for."""
-        _print(console, f"{panel.title}:")
-        # A group and its members stay on one line.
-        words = ", ".join(self._listed(_names_of(entry)).replace(" ", _FIXED) for entry in panel.entries)
-        for line in textwrap.wrap(words, _width(console) - 2, break_on_hyphens=False, break_long_words=False):
-            _print(console, f"{_INDENT}{line.replace(_FIXED, ' ')}")
-
-    def _listed(self, name: str) -> str:
-        members = self._members.get(name, ())
-        return f"{name} ({', '.join(members)})" if members else name
+        for line in further_lines(_width(console)):
+            _print(console, line)
 
 
 def _names_of(entry: "HelpEntry") -> str:
@@ -107,7 +93,7 @@ def _lines(name: str, text: str, column: int, width: int) -> Iterable[str]:
 
 
 def _width(console: "Console") -> int:
-    return min(console.width, _WIDEST_LINE)
+    return min(console.width, WIDEST_LINE)
 
 
 def _plain(text: Any) -> str:

@@ -1,13 +1,14 @@
 """Output: data on stdout, talk on stderr, colour only where it is wanted, nothing that could steer a terminal."""
 
 import os
-import shutil
 import sys
-import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, TextIO, cast
 
-_COLORS: Final = {
+TYPE_CHECKING = False  # every command needs this module, and the quick ones need nothing that it names here
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any, Final, TextIO
+
+_COLORS: "Final" = {
     "red": "31",
     "green": "32",
     "yellow": "33",
@@ -15,10 +16,10 @@ _COLORS: Final = {
     "dim": "2",
     "bold": "1",
 }
-_NARROWEST: Final = 8
+_NARROWEST: "Final" = 8
 """Fewest columns that a column of a table is cut to."""
 
-_STATUS_COLORS: Final = {
+_STATUS_COLORS: "Final" = {
     "observed": "",
     "delivered": "green",
     "skipped": "dim",
@@ -27,7 +28,7 @@ _STATUS_COLORS: Final = {
 }
 
 
-def color_wanted(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:
+def color_wanted(stream: "TextIO", environ: "Mapping[str, str]" = os.environ) -> bool:
     """Whether to colour: NO_COLOR says no, then FORCE_COLOR yes, then TERM=dumb no, then whether it is a terminal."""
     if environ.get("NO_COLOR"):
         return False
@@ -37,7 +38,7 @@ def color_wanted(stream: TextIO, environ: Mapping[str, str] = os.environ) -> boo
     return environ.get("TERM") != "dumb" and stream.isatty()
 
 
-def paint(text: str, color: str, stream: TextIO | None = None) -> str:
+def paint(text: str, color: str, stream: "TextIO | None" = None) -> str:
     """Return the text in a colour by name, or as it is where colour is not wanted."""
     if not color or not color_wanted(stream or sys.stdout):
         return text
@@ -79,7 +80,7 @@ def put_bytes(line: bytes) -> None:
     sys.stdout.buffer.write(line + b"\n")
 
 
-def put_json(value: Any, *, indent: int = 2) -> None:
+def put_json(value: "Any", *, indent: int = 2) -> None:
     """Write a JSON document to stdout; with an indent of 0 it is one line."""
     import msgspec  # noqa: PLC0415  not every command needs it
 
@@ -97,13 +98,16 @@ def size_text(count: int) -> str:
     return f"{size:.1f} GiB"
 
 
-def put_whole_json(value: Any, *, indent: int = 2) -> None:
+def put_whole_json(value: "Any", *, indent: int = 2) -> None:
     """Write a JSON document in which every field stands, also with its usual value: no script has to know those."""
     put_json(_whole(value), indent=indent)
 
 
-def _whole(value: Any) -> Any:
+def _whole(value: "Any") -> "Any":
     """Return documents as maps of all their fields, as deep as they go."""
+    from collections.abc import Mapping  # noqa: PLC0415  as below
+    from typing import cast  # noqa: PLC0415
+
     import msgspec  # noqa: PLC0415  not every command needs it
 
     if isinstance(value, msgspec.Struct):
@@ -131,7 +135,7 @@ def time_text(at_ms: int | None) -> str:
 
 
 def put_table(
-    titles: Sequence[str], rows: Iterable[Sequence[str]], *, color_of: Mapping[str, str] | None = None
+    titles: "Sequence[str]", rows: "Iterable[Sequence[str]]", *, color_of: "Mapping[str, str] | None" = None
 ) -> None:
     """Write aligned columns without lines; cells that `color_of` knows are coloured by it.
 
@@ -141,6 +145,8 @@ def put_table(
     cells = [[clean(cell) for cell in row] for row in rows]
     widths = [max(_width(row[index]) for row in [list(titles), *cells]) for index in range(len(titles))]
     if sys.stdout.isatty():
+        import shutil  # noqa: PLC0415  only tables on a terminal
+
         widths = fitting(widths, shutil.get_terminal_size().columns)
     put(paint(_joined(titles, widths), "bold"))
     colors = color_of or {}
@@ -155,7 +161,7 @@ def put_table(
         put("  ".join(parts).rstrip())
 
 
-def fitting(widths: Sequence[int], room: int) -> list[int]:
+def fitting(widths: "Sequence[int]", room: int) -> list[int]:
     """Return the widths of columns with which a table has room, two spaces between: the widest give way first."""
     found = list(widths)
     excess = sum(found) + 2 * (len(found) - 1) - room
@@ -179,7 +185,7 @@ def _cut(cell: str, width: int) -> str:
     return f"{short}…"
 
 
-def _joined(row: Sequence[str], widths: Sequence[int]) -> str:
+def _joined(row: "Sequence[str]", widths: "Sequence[int]") -> str:
     return "  ".join(_cut(cell, width).ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
@@ -187,6 +193,8 @@ def _width(text: str) -> int:
     """Return how many columns the text takes: wide letters take two, marks none."""
     if text.isascii():
         return len(text)
+    import unicodedata  # noqa: PLC0415  only for what is not ASCII
+
     return sum(
         0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "WF" else 1
         for letter in text

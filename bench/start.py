@@ -1,0 +1,132 @@
+"""What starts cost: commands and the installed hook beside a bare Python, and a broker until its first answer.
+
+Run as ``python -m bench.start [ROUNDS]``, calmest under ``chrt -f 10``.  The cases take turns, so that a noisy machine
+hurts them alike; each is a whole process.  CPU is user and system time of the process.
+"""
+
+import contextlib
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import psutil
+import zmq
+
+import lifebus
+from bench.measures.flood import one_message
+from bench.workload import items
+from lifebus_adapters.shared.launcher import launcher_files, launcher_path
+
+BARE, BAREST = "python -c pass", "python -I -S -c pass"
+COMMAND_AIM, HOOK_AIM = 2.5, 1.25
+BROKER_ROUNDS = 5
+_LIFEBUS = (sys.executable, "-c", "from lifebus.cli import main; main()")
+
+
+def timed(command: tuple[str, ...], environment: Mapping[str, str]) -> tuple[float, float]:
+    """Return the seconds of one process from spawn to exit, and those of its CPU."""
+    streams = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
+    began = time.perf_counter()
+    # Not subprocess: its own work would be a tenth of the figure.
+    child = os.posix_spawn(command[0], command, environment, file_actions=streams)
+    _, status, used = os.wait4(child, 0)
+    seconds = time.perf_counter() - began
+    if status:
+        raise SystemExit(f"{command} ended with status {status}")
+    return seconds, used.ru_utime + used.ru_stime
+
+
+def environment_of(base: Path) -> dict[str, str]:
+    """Return the environment of a broker and of its commands."""
+    directories = {"LIFEBUS_RUNTIME_DIR": str(base / "run"), "LIFEBUS_STATE_DIR": str(base / "state")}
+    return {**directories, "HOME": str(base), "PATH": os.defpath}
+
+
+@contextlib.contextmanager
+def started(base: Path) -> Iterator[tuple["psutil.Process", float]]:
+    """Start a broker; yield its process and the seconds until it has answered an emission that was waiting for it."""
+    (base / "run").mkdir(mode=0o700, exist_ok=True)
+    began = time.perf_counter()
+    command = [sys.executable, "-P", "-m", "lifebus", "up", "--log-level", "error"]
+    with subprocess.Popen(command, env=environment_of(base)) as process:
+        try:
+            with zmq.Context() as context, context.socket(zmq.DEALER) as dealer:
+                dealer.setsockopt(zmq.LINGER, 0)
+                dealer.setsockopt(zmq.RECONNECT_IVL, 1)
+                dealer.connect(f"ipc://{base / 'run' / 'requests.ipc'}")
+                dealer.send_multipart(one_message(0, items(1)))
+                if not dealer.poll(60_000):
+                    raise SystemExit("the broker did not answer")
+            yield psutil.Process(process.pid), time.perf_counter() - began
+        finally:
+            process.terminate()
+
+
+def installed_hook(base: Path) -> str:
+    """Install the files that all hooks share; return the launcher's path."""
+    data, sources = base / "data", Path(lifebus.__file__).parent
+    data.mkdir()
+    texts = {name: sources.joinpath(f"{name}.py").read_text() for name in ("hook", "wrapper")}
+    for item in launcher_files(str(data), python=sys.executable, **texts):
+        Path(item.path).write_text(item.contents)
+        Path(item.path).chmod(item.mode)
+    return launcher_path(str(data))
+
+
+def take_turns(base: Path, rounds: int) -> dict[str, list[tuple[float, float]]]:
+    """Time every process in turns, with a broker up."""
+    emission = ("emit", "session.started", "--adapter", "codex", "--session", "s1")
+    cases = {
+        BAREST: (sys.executable, "-I", "-S", "-c", "pass"),
+        "hook, installed": (installed_hook(base), "claude", "Stop"),
+        BARE: (sys.executable, "-c", "pass"),
+        "lifebus --help": (*_LIFEBUS, "--help"),
+        "lifebus version": (*_LIFEBUS, "version"),
+        "lifebus emit": (*_LIFEBUS, *emission),
+        "lifebus status": (*_LIFEBUS, "status"),
+    }
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in cases}
+    for turn in range(rounds + 3):
+        for name, command in cases.items():
+            cost = timed(command, environment_of(base))
+            if turn >= 3:  # the first turns fill caches
+                found[name].append(cost)
+    return found
+
+
+def report(found: Mapping[str, Sequence[tuple[float, float]]]) -> None:
+    """Print the medians, each beside the bare Python that it is compared with, and the aims."""
+    print(f"{'process':24}{'wall ms':>9}{'CPU ms':>9}{'× bare':>9}{'aim':>7}")
+    for name, costs in found.items():
+        wall, cpu = (statistics.median(values) for values in zip(*costs, strict=True))
+        is_hook = name in {BAREST, "hook, installed"}
+        bare = statistics.median(seconds for seconds, _ in found[BAREST if is_hook else BARE])
+        aim = HOOK_AIM if is_hook else COMMAND_AIM
+        print(f"{name:24}{wall * 1e3:9.1f}{cpu * 1e3:9.1f}{wall / bare:9.2f}{aim:7.2f}")
+
+
+def main() -> None:
+    """Measure and print."""
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 30
+    walls: list[float] = []
+    cpus: list[float] = []
+    sizes: list[float] = []
+    for _ in range(BROKER_ROUNDS):
+        with tempfile.TemporaryDirectory(prefix="lb-") as name, started(Path(name)) as (process, seconds):
+            used = process.cpu_times()
+            walls.append(seconds)
+            cpus.append(used.user + used.system)
+            sizes.append(process.memory_info().rss / 1_048_576)
+    with tempfile.TemporaryDirectory(prefix="lb-") as name, started(Path(name)):
+        report(take_turns(Path(name), rounds))
+    wall, cpu, size = map(statistics.median, (walls, cpus, sizes))
+    print(f"broker, first acknowledgement: {wall * 1e3:.0f} ms, CPU {cpu * 1e3:.0f} ms, then RSS {size:.1f} MiB")
+
+
+if __name__ == "__main__":
+    main()

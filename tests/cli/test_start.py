@@ -1,0 +1,81 @@
+"""What a command loads before it does anything, for that is most of the time that it takes."""
+
+import re
+import subprocess
+import sys
+import tomllib
+
+import pytest
+
+from lifebus.cli.first_screen import WIDEST_LINE
+from lifebus_supervisor.version import VERSION
+from support.command_line import Shell
+from support.paths import REPOSITORY
+from support.patience import PATIENCE_S
+
+HEAVY = ("anyio", "asyncio", "cyclopts", "dataclasses", "msgspec", "re", "rich", "shutil", "structlog", "typing", "zmq")
+RUN = """
+import sys
+before = set(sys.modules)
+from lifebus.cli import run
+run({words})
+sys.stderr.write(" ".join(set(sys.modules) - before))
+"""
+BROKER = """
+import sys
+import lifebus.cli.bus.up
+from lifebus.cli.log_library import load_log_library
+load_log_library()
+import lifebus_supervisor.daemon.lifecycle
+sys.stderr.write(" ".join(sys.modules))
+"""
+
+
+def loaded_by(program: str, shell: Shell) -> set[str]:
+    """Return the top packages that a new interpreter loads for a program beyond its own."""
+    command = [sys.executable, "-I", "-c", program]
+    done = subprocess.run(command, env=shell.environment, capture_output=True, check=True, timeout=PATIENCE_S)
+    return {name.partition(".")[0] for name in done.stderr.decode().split()}
+
+
+@pytest.mark.parametrize("words", [[], ["--help"], ["-h"]])
+def test_the_first_screen_loads_no_library_and_no_parser(alone: Shell, words: list[str]) -> None:
+    found = loaded_by(RUN.format(words=words), alone)
+    assert "lifebus" in found
+    assert found & set(HEAVY) == set()
+
+
+def test_a_command_loads_no_colours_of_tracebacks(alone: Shell) -> None:
+    assert {"rich", "pygments"} & loaded_by(RUN.format(words=["status"]), alone) == set()
+
+
+def test_the_broker_loads_no_colours_and_asks_for_no_installed_package(alone: Shell) -> None:
+    found = loaded_by(BROKER, alone)
+    assert "structlog" in found
+    assert {"rich", "pygments", "email"} & found == set()
+
+
+@pytest.mark.parametrize("width", [30, 40, 80, 99, 100, 200])
+def test_the_first_screen_is_what_its_parser_would_show(alone: Shell, width: int) -> None:
+    quick = alone.call("--help", COLUMNS=str(width)).out
+    found = subprocess.run(
+        [sys.executable, "-c", "from lifebus.cli.app import make_app; make_app()(['--help'])"],
+        env={**alone.environment, "COLUMNS": str(width)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=PATIENCE_S,
+    )
+    assert quick == found.stdout
+    assert max(map(len, quick.splitlines())) <= max(width, WIDEST_LINE)
+
+
+def test_the_first_screen_has_its_head_bold_where_that_is_wanted(alone: Shell) -> None:
+    assert alone.call("--help", FORCE_COLOR="1").out.startswith("\x1b[1mUsage: lifebus COMMAND\x1b[0m\n")
+    assert "\x1b" not in alone.call("--help", FORCE_COLOR="1", NO_COLOR="1").out
+
+
+def test_the_version_in_the_code_is_that_of_the_distribution() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    assert project["version"] == VERSION
+    assert re.fullmatch(r"\d+\.\d+\.\d+", VERSION)
