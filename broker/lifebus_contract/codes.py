@@ -214,6 +214,7 @@ _FILES: Final[_Codes] = {
     "gateway_address": ErrorCode(_OPERATOR, "the gateway cannot listen where it is to"),
     "gateway_certificate": ErrorCode(_OPERATOR, "the gateway's certificate or its key cannot be used, or has expired"),
     "gateway_missing": ErrorCode(_OPERATOR, "the libraries of the gateway are not installed"),
+    "no_gateway": ErrorCode(_TRANSPORT, "no broker with a gateway runs there"),
     "gateway_secret": ErrorCode(_OPERATOR, "a file with a secret of the gateway is missing, not private, or too short"),
     "lock_not_held": ErrorCode(_INTERNAL, "the lock of a directory is not held"),
     "not_a_socket": ErrorCode(_OPERATOR, "something that is no socket is in a socket's place"),

@@ -71,7 +71,7 @@ ABOUT = {
     "test_sessions_that_are_closed_and_forgotten": ("sessions close", "sessions forget"),
     "test_hooks": ("hooks plan", "hooks install", "hooks status", "hooks test", "hooks remove"),
     "test_a_broker_in_the_background_and_as_a_service": (
-        *("up", "down", "service install", "service status", "service restart", "service remove"),
+        *("up", "down", "dashboard", "service install", "service status", "service restart", "service remove"),
     ),
     "test_renewal": (
         *("renewal status", "renewal continuation put", "renewal continuation list", "renewal continuation remove"),
@@ -361,7 +361,8 @@ def test_hooks(alone: Shell, check: Checker) -> None:
 
 
 def test_a_broker_in_the_background_and_as_a_service(alone: Shell, check: Checker) -> None:
-    check(alone, "up", "--detach", apart=True)
+    check(alone, "up", "--detach", "--http", apart=True)
+    check(alone, "dashboard", "--write")
     check(alone, "down", "--timeout", f"{PATIENCE_S:g}s")
     check(alone, "down")
     with short_directory() as top:

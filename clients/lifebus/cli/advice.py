@@ -102,6 +102,7 @@ ADVICE: Final = {
     "gateway_address": "name another address or port; `lifebus config show --origin` shows where they come from",
     "gateway_certificate": "put that right; `lifebus config show --origin` shows where they come from",
     "gateway_missing": "pip install 'lifebus[http]'",
+    "no_gateway": "lifebus up --http, or `enabled = true` under [gateway] for a broker that runs as a service",
     "gateway_secret": "make the file, readable for you alone (chmod 600)",
     "lock_not_held": "see that nothing deletes files in the state directory, then start again",
     "file_denied": "see that you may use it",

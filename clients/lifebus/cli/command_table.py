@@ -39,6 +39,7 @@ FIRST: "Final" = {
 """The commands of the first screen, in its order."""
 
 FURTHER: "Final" = {
+    "dashboard": Row("bus.dashboard:dashboard", "Open the page that shows all this in a browser."),
     "transcript": Row("read.transcript:app", "Show and export what was said in sessions."),
     "flow": Row("flows.commands:app", "Run flows: phases in order, with retries, and people where one is needed."),
     "inbox": Row("bus.inbox:app", "Questions that wait for a person: list, show, answer."),

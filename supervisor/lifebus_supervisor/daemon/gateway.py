@@ -24,6 +24,8 @@ ADDRESS: Final = "gateway.json"
 """The file in the runtime directory that says where the gateway is; it is there while the gateway listens."""
 
 _ORDER: Final = "signal-order"
+_LAST_PORT: Final = "gateway.port"
+_MAX_PORT: Final = 65_535
 
 _log = structlog.get_logger("lifebus.gateway")
 
@@ -92,6 +94,7 @@ async def open_gateway(daemon: Daemon) -> AsyncGenerator[None]:
         stack.callback(address.unlink, missing_ok=True)
         where = {"url": gateway.url, "tokenFile": str(gateway.token_file)}
         _write(address, msgspec.json.encode(where))
+        _write(settings.state_dir / _LAST_PORT, f"{gateway.port}\n".encode())
         _log.info("gateway_ready", url=gateway.url)
         yield
 
@@ -129,7 +132,17 @@ def _serving(daemon: Daemon) -> "AbstractAsyncContextManager[Serving]":
         tasks=daemon.tasks,
         counters=daemon.gateway,
         environ=os.environ,
+        last_port=_last_port(settings.state_dir / _LAST_PORT),
     )
+
+
+def _last_port(path: Path) -> int:
+    """Return the port of the gateway before, 0 where that is not known."""
+    try:
+        text = path.read_text("ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return 0
+    return int(text) if text.isdecimal() and int(text) <= _MAX_PORT else 0
 
 
 def token_file_of(settings: Settings) -> Path:
@@ -139,7 +152,7 @@ def token_file_of(settings: Settings) -> Path:
 
 
 def _write(path: Path, contents: bytes) -> None:
-    """Write a file that is there as a whole or not at all, in the private runtime directory."""
+    """Write a file that is there as a whole or not at all, in a private directory."""
     draft = path.with_name(f".{path.name}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "wb") as file:

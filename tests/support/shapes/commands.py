@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from lifebus.cli.admin.harness_checks import CheckResult
 from lifebus.cli.admin.hook_canary import Canary
+from lifebus.cli.bus.dashboard import DashboardLink
 from lifebus.cli.contract.events import KnownEvent
 from lifebus.cli.tools.inject_rules import InjectOutcome
 from lifebus.cli.tools.notify_rules import NoticeMessage
@@ -44,6 +45,7 @@ class AnyOf:
 SHAPES: Final[dict[str, Any]] = {
     "up": shared.Started,
     "down": shared.Stopped,
+    "dashboard": DashboardLink,
     "status": shared.StatusDocument,
     "doctor": list[CheckResult],
     "hooks plan": list[shared.ProposalDocument],

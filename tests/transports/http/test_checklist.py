@@ -73,9 +73,13 @@ async def status_of(address: Address, target: str, headers: dict[str, str], body
 
 async def test_an_origin_is_refused_unless_it_is_listed_as_a_whole() -> None:
     async with running_gateway(origins=PANEL) as (_, address):
-        own = f"http://localhost:{address.port}"
-        for origin in ("null", "https://evil.example", f"{PANEL}.evil.example", f"{PANEL}:1", own, f"{PANEL}/", ""):
+        others = (f"https://localhost:{address.port}", f"http://127.0.0.1:{address.port}", "http://localhost:1")
+        bad = ("null", "https://evil.example", f"{PANEL}.evil.example", f"{PANEL}:1", f"{PANEL}/", "", *others)
+        for origin in bad:
             assert await statuses(address, {"Origin": origin}) == (403, 403), origin
+        # A page of its own, at the host that the request names.
+        own = {"Origin": f"http://localhost:{address.port}", "Host": f"localhost:{address.port}"}
+        assert await statuses(address, own) == (200, 101)
         assert await statuses(address, {"Origin": PANEL}) == (200, 101)
         assert await statuses(address, {}) == (200, 101)
 

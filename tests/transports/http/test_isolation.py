@@ -188,6 +188,8 @@ DOORS: Final[dict[str, tuple[Door, tuple[str, str, str, str]]]] = {
 OF_NO_SESSION: Final = {
     "health": "the broker",
     "status": "the broker and its harnesses",
+    "login": "a page",
+    "logout": "a page",
     "giveTicket": "whoever follows",
     "openapi": "the gateway",
     "asyncapi": "the gateway",

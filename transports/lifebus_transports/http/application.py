@@ -14,6 +14,8 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp
 
 from lifebus_transports.http.access.gate import GatewayGate, Identity
+from lifebus_transports.http.access.paths import FILE, PAGE
+from lifebus_transports.http.dashboard.files import DashboardFiles
 from lifebus_transports.http.documents.asyncapi import asyncapi
 from lifebus_transports.http.documents.openapi import openapi
 from lifebus_transports.http.events import EventStreams
@@ -23,6 +25,7 @@ from lifebus_transports.http.operations import (
     closing,
     extensions,
     jobs,
+    logins,
     receipts,
     sessions,
     signals,
@@ -51,6 +54,7 @@ class Gateway(Struct, frozen=True, kw_only=True):
     kind_of: KindOf
     following: Following
     identity: Identity
+    is_secure: bool = False
     compression: bool = False
     has_queue: bool = True
     further: Iterable[Served] = ()
@@ -66,6 +70,7 @@ def make_application(gateway: Gateway) -> ASGIApp:
     served = bind(
         (
             BrokerRoutes(gateway.identity.tickets, documents).served(),
+            logins.LoginRoutes(gateway.identity.logins, is_secure=gateway.is_secure).served(),
             receipts.served(),
             sessions.served(gateway.kind_of),
             signals.served(),
@@ -86,6 +91,8 @@ def make_application(gateway: Gateway) -> ASGIApp:
         Route(EVENTS, EventStreams(gateway.following).answer, methods=["GET"]),
         WebSocketRoute(STREAM, SocketStreams(gateway.following)),
     ]
+    files = DashboardFiles()
+    routes += [Route(path, files.answer, methods=["GET"]) for path in (PAGE, FILE)]
     inner = Starlette(routes=routes, exception_handlers={HTTPException: _plain})
     # Redirects would carry a token to another address.
     inner.router.redirect_slashes = False

@@ -49,7 +49,10 @@ def endpoint_of(operation: Operation, serve: Serve, calls: Calls) -> Endpoint:
 def respond(found: Any) -> Response:
     """Return an answer as bytes."""
     reply = found if isinstance(found, RouteReply) else RouteReply(200, found)
-    return Response(msgspec.json.encode(reply.body), reply.status, media_type="application/json")
+    response = Response(msgspec.json.encode(reply.body), reply.status, media_type="application/json")
+    for name, value in reply.headers:
+        response.headers[name] = value
+    return response
 
 
 def headers_of(scope: Scope) -> Headers:

@@ -24,6 +24,7 @@ from lifebus_contract.transcripts import TRANSCRIPT_THREAD
 from lifebus_transports.http.access.certificates import check_certificate
 from lifebus_transports.http.access.checks import Allowed, hosts_of
 from lifebus_transports.http.access.gate import Identity
+from lifebus_transports.http.access.page_logins import PageLogins
 from lifebus_transports.http.access.rbac import Rbac, is_secret
 from lifebus_transports.http.access.tickets import Tickets
 from lifebus_transports.http.access.tokens import read_secret, take_token
@@ -49,9 +50,10 @@ _log = structlog.get_logger("lifebus.gateway")
 
 
 class Serving(Struct, frozen=True):
-    """A gateway that listens: its address, and the file with its token."""
+    """A gateway that listens: its address, its port, and the file with its token."""
 
     url: str
+    port: int
     token_file: Path
 
 
@@ -64,8 +66,11 @@ async def serving(
     tasks: TaskGroup,
     counters: GatewayCounters,
     environ: Mapping[str, str],
+    last_port: int = 0,
 ) -> AsyncGenerator[Serving]:
     """Serve within the block, in tasks of the group; `environ` may hold the secrets of roles.
+
+    Where the settings leave the port open, `last_port` is taken if it is free: a page that is open finds it again.
 
     Raises:
         LifebusError: `gateway_secret`, `gateway_certificate`, `gateway_address`: what it says cannot be used.
@@ -75,7 +80,7 @@ async def serving(
     _require_secret(settings, rbac())
     # Before anything listens: a client must not find an address that is given up again.
     _require_certificate(settings)
-    sockets = _listen(settings.host, settings.port)
+    sockets = _listen_again(settings.host, settings.port, last_port)
     port: int = sockets[0].getsockname()[1]
     order = SignalOrder()
     pages = Pages(backend.calls, tasks, order, backend.order.epoch)
@@ -84,18 +89,11 @@ async def serving(
     backend.recorded.receipts(wakes.receipts_recorded)
     backend.recorded.signals(wakes.signals_recorded)
     following = Following(pages, wakes, counters, send_s=settings.send_timeout_ms / 1000)
-    gateway = Gateway(
-        calls=backend.calls,
-        following=following,
-        identity=_identity_of(settings, token, port, rbac),
-        compression=settings.compression,
-        kind_of=backend.kind_of,
-        has_queue=backend.has_queue,
-    )
+    gateway = _gateway_of(settings, backend, following, _identity_of(settings, token, port, rbac))
     server = _Server(_config(settings, make_application(gateway)))
     tasks.start_soon(server.serve, sockets)
     try:
-        yield Serving(_url_of(settings, port), token_file)
+        yield Serving(_url_of(settings, port), port, token_file)
     finally:
         wakes.close()
         following.closing.set()
@@ -103,6 +101,19 @@ async def serving(
         server.should_exit = True
         with anyio.move_on_after(_STOP_S, shield=True):
             await server.ended.wait()
+
+
+def _gateway_of(settings: GatewaySettings, backend: Backend, following: Following, identity: Identity) -> Gateway:
+    """Return what the application is made of."""
+    return Gateway(
+        calls=backend.calls,
+        following=following,
+        identity=identity,
+        is_secure=settings.has_tls,
+        compression=settings.compression,
+        kind_of=backend.kind_of,
+        has_queue=backend.has_queue,
+    )
 
 
 async def _keep_order(backend: Backend, log: OrderLog, tasks: TaskGroup) -> None:
@@ -135,11 +146,14 @@ def _identity_of(settings: GatewaySettings, token: str, port: int, rbac: Callabl
     return Identity(
         token=token,
         allowed=Allowed(
-            hosts_of(port, tls=settings.has_tls, further=settings.host_names), frozenset(settings.origin_names)
+            hosts_of(port, tls=settings.has_tls, further=settings.host_names),
+            frozenset(settings.origin_names),
+            "https" if settings.has_tls else "http",
         ),
         is_loopback=settings.is_loopback,
         rbac=rbac,
         tickets=Tickets(time.monotonic, os.urandom),
+        logins=PageLogins(token, lambda: time.time_ns() // 1_000_000, os.urandom),
     )
 
 
@@ -225,6 +239,18 @@ def _config(settings: GatewaySettings, application: Any) -> uvicorn.Config:
 
 def _path_of(value: str) -> Path | None:
     return Path(value).expanduser() if text_of(value) else None
+
+
+def _listen_again(host: str, port: int, last_port: int) -> list[socket.socket]:
+    """Return sockets that listen on an address, where the port is left open on that of the last time.
+
+    Raises:
+        LifebusError: `gateway_address`.
+    """
+    if not port and last_port:
+        with contextlib.suppress(LifebusError):
+            return _listen(host, last_port)
+    return _listen(host, port)
 
 
 def _listen(host: str, port: int) -> list[socket.socket]:

@@ -115,6 +115,7 @@ def _start(found: "Settings", flags: SettingFlags, config: Path | None, *, json:
         if not json:
             say(f"lifebus is up: process {outcome.pid}", color="green")
             say(_places_text(found) + f"\n  log      {found.usual_log_file}")
+            _say_link(found)
             say("  next     `lifebus tail` follows it; `lifebus down` stops it", color="dim")
         return ExitCode.OK
     _say_not_started(outcome.exit_code, found.usual_log_file, outcome.log)
@@ -191,4 +192,15 @@ def _greet(daemon: "Daemon") -> None:
     """Say where things are, and what to do next."""
     say("lifebus is up", color="green")
     say(_places_text(daemon.settings))
+    _say_link(daemon.settings)
     say("  next     `lifebus tail` in another terminal; Ctrl-C stops", color="dim")
+
+
+def _say_link(settings: "Settings") -> None:
+    """Say where the dashboard is, if the broker has a gateway; the link works once."""
+    if not settings.gateway.enabled:
+        return
+    from lifebus.cli.bus.dashboard import make_link  # noqa: PLC0415
+
+    say(f"  page     {make_link(settings.runtime_dir).url}")
+    say("           works once, for ten minutes; `lifebus dashboard` opens another", color="dim")

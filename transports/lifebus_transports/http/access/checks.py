@@ -33,10 +33,11 @@ class AccessRefusal(Struct, frozen=True):
 
 
 class Allowed(Struct, frozen=True):
-    """The hosts and origins that a request may name, each as a whole."""
+    """The hosts and origins that a request may name, each as a whole, and the scheme of the gateway's own pages."""
 
     hosts: frozenset[str]
     origins: frozenset[str]
+    scheme: str = "http"
 
 
 def hosts_of(port: int, *, tls: bool, further: Iterable[str] = ()) -> frozenset[str]:
@@ -61,11 +62,33 @@ def check_request(headers: Headers, query: str, allowed: Allowed, token: str) ->
         return AccessRefusal(403, HOST_REFUSED, "`Host` names no address of this gateway")
     if _has_secret(query, token):
         return AccessRefusal(400, "token_in_query", "a token in an address is kept by logs; send a header")
-    trusted = origin in allowed.origins
+    # The host was checked: a page of this origin came from this gateway.
+    trusted = origin in allowed.origins or origin == f"{allowed.scheme}://{host}"
     if site is not None and site.lower() in _FOREIGN_SITES and not trusted:
         return AccessRefusal(403, "site_refused", "a page of another site must not use this gateway")
     if origin is not None and not trusted:
         return AccessRefusal(403, "origin_refused", "this origin is not among the `origins` of the gateway")
+    return None
+
+
+def check_page_request(headers: Headers, allowed: Allowed) -> AccessRefusal | None:
+    """Return why a file of the dashboard is not given out; links of other sites may lead to it, for it holds no data.
+
+    What embeds it elsewhere is refused by the browser, because of its headers.
+    """
+    hosts = [value.lower() for name, value in headers if name == "host"]
+    if len(hosts) != 1 or hosts[0] not in allowed.hosts:
+        return AccessRefusal(403, HOST_REFUSED, "`Host` names no address of this gateway")
+    return None
+
+
+def cookie_of(headers: Headers, wanted: str) -> str | None:
+    """Return the value of a cookie, None where there is none."""
+    for name, value in headers:
+        for pair in value.split(";") if name == "cookie" else ():
+            key, _, found = pair.strip().partition("=")
+            if key == wanted:
+                return found
     return None
 
 

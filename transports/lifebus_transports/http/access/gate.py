@@ -1,7 +1,7 @@
 """The gate: every request passes it before anything of its body is read."""
 
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from typing import Final
 from urllib.parse import parse_qs
 
@@ -16,10 +16,13 @@ from lifebus_transports.http.access.checks import (
     Allowed,
     Headers,
     bearer_of,
+    check_page_request,
     check_request,
+    cookie_of,
 )
 from lifebus_transports.http.access.failures import Failures
-from lifebus_transports.http.access.paths import canonical_path
+from lifebus_transports.http.access.page_logins import KEY_HEADER, PageLogins, PageScope
+from lifebus_transports.http.access.paths import canonical_path, is_page
 from lifebus_transports.http.access.rbac import Rbac, RoleActor, decide
 from lifebus_transports.http.access.tickets import Tickets
 from lifebus_transports.http.access.tokens import is_same
@@ -31,14 +34,20 @@ from lifebus_transports.http.requests import MAX_BODY, headers_of, respond
 _log = structlog.get_logger("lifebus.gateway")
 _HEADERS: Final = (
     (b"cache-control", b"no-store"),
-    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"referrer-policy", b"no-referrer"),
     (b"x-content-type-options", b"nosniff"),
 )
+_POLICY: Final = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
+_PAGE_RULES: Final = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; "
+    b"form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+)
+_PAGE_POLICY: Final = (b"content-security-policy", _PAGE_RULES)
 _MAX_HEADERS: Final = 16_384
 _NO_PATH: Final = "?"
 _WRITES: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+_READS: Final = frozenset({"GET", "HEAD"})
 
 
 class Identity(Struct, frozen=True, kw_only=True):
@@ -49,6 +58,7 @@ class Identity(Struct, frozen=True, kw_only=True):
     is_loopback: bool
     rbac: Callable[[], Rbac]
     tickets: Tickets
+    logins: PageLogins
 
 
 WriteDenial = Callable[[AccessRefusal, Scope], Awaitable[None]]
@@ -79,11 +89,7 @@ class GatewayGate:
         self._denied = denied
         # Strangers must not fill the ledger: of many denials in a row a few are written down, all are in the log.
         self._audited = Failures(clock)
-        self._roles = [
-            (operation.method, compile_path(operation.path)[0], operation.roles)
-            for operation in operations
-            if operation.gate is Gate.ROLE
-        ]
+        self._operations = [(compile_path(operation.path)[0], operation) for operation in operations]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, or say why not."""
@@ -100,7 +106,8 @@ class GatewayGate:
             nonlocal status
             if message["type"] in {"http.response.start", "websocket.http.response.start"}:
                 status = message["status"]
-                message = {**message, "headers": _with_ours(message.get("headers", ()))}
+                policy = _PAGE_POLICY if is_page(scope["path"]) else _POLICY
+                message = {**message, "headers": [*message.get("headers", ()), *_HEADERS, policy]}
             elif message["type"] == "websocket.accept":
                 status = 101
             await send(message)
@@ -111,7 +118,9 @@ class GatewayGate:
                 await self._app(scope, receive, noted)
             else:
                 self._counters.refused += 1
-                if self._required(scope) and scope.get("method") in _WRITES and self._audited.fail() <= 0:
+                operation = self._operation(scope)
+                is_for_roles = operation is not None and operation.gate is Gate.ROLE
+                if is_for_roles and scope.get("method") in _WRITES and self._audited.fail() <= 0:
                     await self._denied(refusal, scope)
                 await _refuse(refusal, scope, receive, noted)
         finally:
@@ -129,6 +138,8 @@ class GatewayGate:
         # The parser bounds headers that come in pieces; here, those that came in one.
         if sum(len(name) + len(value) for name, value in headers) > _MAX_HEADERS:
             return AccessRefusal(431, "headers_too_large", f"headers are limited to {_MAX_HEADERS} bytes")
+        if is_page(scope["path"]) and scope.get("method") in _READS:
+            return check_page_request(headers, self._identity.allowed)
         query = scope["query_string"].decode("latin-1")
         found = check_request(headers, query, self._identity.allowed, self._identity.token)
         if scope.get("method") == "OPTIONS" and (found is None or found.code != HOST_REFUSED):
@@ -141,29 +152,47 @@ class GatewayGate:
         return found or _check_body(scope, headers)
 
     def _identify(self, scope: Scope, headers: Headers, query: str) -> AccessRefusal | None:
-        required = self._required(scope)
-        if required is not None:
+        operation = self._operation(scope)
+        if operation is not None and operation.gate is Gate.OPEN:
+            return None
+        if operation is not None and operation.gate is Gate.ROLE:
             rbac = self._identity.rbac()
-            found = decide(rbac, headers, required, is_loopback=self._identity.is_loopback, now=time.time())
+            found = decide(rbac, headers, operation.roles, is_loopback=self._identity.is_loopback, now=time.time())
             if not isinstance(found, RoleActor):
                 return self._slowed(found) if found.status == 401 else found  # noqa: PLR2004
             scope["lifebus.actor"] = found
             # In the other modes the secret or the signature was the proof.
             if rbac.mode != "disabled":
                 return None
+        return self._prove(scope, headers, query, operation)
+
+    def _prove(self, scope: Scope, headers: Headers, query: str, operation: Operation | None) -> AccessRefusal | None:
+        """Return why a request has neither the token, nor a ticket, nor the session of a page, None where it has."""
         token = bearer_of(headers)
         if token is not None and is_same(token, self._identity.token):
             return None
         if token is None and scope["path"] in self._streams and self._tickets.use(_ticket_of(query)):
             return None
+        page = None if token is not None or operation is None else self._page_scope(headers)
+        if page is not None and operation is not None:
+            if page is PageScope.WRITE or operation.is_for_readers:
+                return None
+            return AccessRefusal(403, "read_only", "this page may only read; `lifebus dashboard --write` opens another")
         return self._slowed(AccessRefusal(401, "unauthorized", "the gateway's token is needed as a bearer"))
 
-    def _required(self, scope: Scope) -> tuple[str, ...] | None:
-        """Return the roles of a route that roles decide about, None for any other."""
+    def _page_scope(self, headers: Headers) -> PageScope | None:
+        """Return what the page that sent a request may do, None where it is no page that is logged in."""
+        logins = self._identity.logins
+        cookie = cookie_of(headers, logins.cookie_name)
+        key = next((value for name, value in headers if name == KEY_HEADER), None)
+        return None if cookie is None or key is None else logins.scope_of(cookie, key)
+
+    def _operation(self, scope: Scope) -> Operation | None:
+        """Return the route that a request is for, None where it is for a stream or for nothing."""
         method = "GET" if scope.get("method") == "HEAD" else scope.get("method")
-        for known, pattern, roles in self._roles:
-            if known == method and pattern.match(scope["path"]):
-                return roles
+        for pattern, operation in self._operations:
+            if operation.method == method and pattern.match(scope["path"]):
+                return operation
         return None
 
     def _slowed(self, refusal: AccessRefusal) -> AccessRefusal:
@@ -190,10 +219,6 @@ def _check_body(scope: Scope, headers: Headers) -> AccessRefusal | None:
 
 def _ticket_of(query: str) -> str:
     return (parse_qs(query).get("ticket") or [""])[0]
-
-
-def _with_ours(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    return [*headers, *_HEADERS]
 
 
 async def _refuse(refusal: AccessRefusal, scope: Scope, receive: Receive, send: Send) -> None:

@@ -4,6 +4,12 @@ import re
 from typing import Final
 from urllib.parse import quote, unquote_to_bytes
 
+PAGE: Final = "/"
+"""The address of the dashboard; where in it somebody is stands behind a `#`, which no server gets."""
+
+FILE: Final = "/dashboard/{name}"
+"""The address of its modules, its style and its picture."""
+
 _STRAY_PERCENT: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 
@@ -19,3 +25,8 @@ def canonical_path(raw: bytes) -> str | None:
         return "/".join(quote(unquote_to_bytes(part).decode(), safe="") for part in raw.split(b"/"))
     except UnicodeDecodeError:
         return None
+
+
+def is_page(path: str) -> bool:
+    """Whether an address is one of the dashboard's files, which are the same for everybody."""
+    return path == PAGE or path.startswith("/dashboard/")

@@ -83,6 +83,8 @@ def _described(operation: Operation) -> dict[str, Any]:
     }
     if operation.gate is Gate.ROLE:
         found["security"] = [{"token": []}, {"rbacToken": []}, {"rbacJwt": []}]
+    elif operation.gate is Gate.OPEN:
+        found["security"] = []
     if parameters:
         found["parameters"] = parameters
     if operation.body is not None:

@@ -6,7 +6,15 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from lifebus_transports.http.access.tickets import TICKET_S, Tickets
-from lifebus_transports.http.operations.operation import OK, NoFields, Operation, RouteReply, RouteRequest, Served
+from lifebus_transports.http.operations.operation import (
+    OK,
+    NoFields,
+    Operation,
+    PageNeeds,
+    RouteReply,
+    RouteRequest,
+    Served,
+)
 from lifebus_transports.messages.common import Nothing
 from lifebus_transports.messages.status import BrokerStatus
 
@@ -86,6 +94,7 @@ OPERATIONS = (
         tag="broker",
         body=NoFields,
         answers={201: Ticket},
+        page=PageNeeds.READ,
     ),
     Operation(
         name="openapi",

@@ -17,6 +17,19 @@ class Gate(StrEnum):
     """The gateway's bearer token."""
     ROLE = "role"
     """What the mode of roles asks for; where roles are disabled, the token."""
+    OPEN = "open"
+    """Nothing: the route itself looks at what the caller has."""
+
+
+class PageNeeds(StrEnum):
+    """What the session of a page needs for a route, where it shows that in place of the token."""
+
+    BY_METHOD = "by_method"
+    """What reads needs `READ`, everything else `WRITE`."""
+    READ = "read"
+    """A session that may read."""
+    WRITE = "write"
+    """A session that may do what people do."""
 
 
 class NoFields(Struct, frozen=True, forbid_unknown_fields=True):
@@ -43,6 +56,12 @@ class Operation(Struct, frozen=True, kw_only=True):
     answers: Mapping[int, Any]
     gate: Gate = Gate.TOKEN
     roles: tuple[str, ...] = ()
+    page: PageNeeds = PageNeeds.BY_METHOD
+
+    @property
+    def is_for_readers(self) -> bool:
+        """Whether the session of a page that may only read is enough."""
+        return self.page is PageNeeds.READ or (self.page is PageNeeds.BY_METHOD and self.method == "GET")
 
 
 class RouteRequest(Struct, frozen=True, kw_only=True):
@@ -70,10 +89,11 @@ class RouteRequest(Struct, frozen=True, kw_only=True):
 
 
 class RouteReply(Struct, frozen=True):
-    """An answer whose status is not 200."""
+    """An answer with a status of its own, and headers of its own where it has some."""
 
     status: int
     body: Any
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 Serve = Callable[[RouteRequest], Awaitable[Any]]

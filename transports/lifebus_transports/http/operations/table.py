@@ -9,6 +9,7 @@ from lifebus_transports.http.operations import (
     closing,
     extensions,
     jobs,
+    logins,
     receipts,
     sessions,
     signals,
@@ -19,6 +20,7 @@ from lifebus_transports.http.operations.operation import Operation, Serve, Serve
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
     *broker.OPERATIONS,
+    *logins.OPERATIONS,
     *receipts.OPERATIONS,
     *sessions.OPERATIONS,
     *signals.OPERATIONS,

@@ -1,0 +1,216 @@
+"""The dashboard in a real browser: login, what it shows, and that it misses nothing while others are gone."""
+
+import json
+import os
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+import pytest
+
+import lifebus
+from lifebus.cli.bus.dashboard import make_link
+from lifebus_supervisor.daemon.composition import Daemon
+from support.integration.hooking import call_hook
+from support.running import short_directory
+from support.transports.browser import BROWSER, Page, open_page
+from support.transports.cables import laid_cable
+from support.transports.gateway import emit, running_gateway
+
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
+
+POSITIONS: Final = """
+(async () => {
+  const list = document.querySelector('.list');
+  const found = new Set();
+  for (let top = 0; top <= list.scrollHeight; top += 200) {
+    list.scrollTop = top;
+    await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+    for (const one of list.querySelectorAll('.position')) found.add(Number(one.textContent));
+  }
+  return [...found].sort((one, other) => one - other);
+})()
+"""
+"""Every position that the tail shows, read by scrolling through it."""
+
+
+def client_of(daemon: Daemon) -> AbstractAsyncContextManager[lifebus.Bus]:
+    """A client of a broker."""
+    return lifebus.connect("t", runtime_dir=daemon.settings.runtime_dir)
+
+
+async def enter(page: Page, daemon: Daemon, *, write: bool = False, port: int = 0) -> None:
+    """Log a page in at a gateway; with a port, by way of that port."""
+    url, _, code = make_link(daemon.settings.runtime_dir, write=write).url.partition("/#")
+    await page.size(1440, 900)
+    await page.open(f"{f'http://localhost:{port}' if port else url}/#{code}")
+    await page.until("document.querySelector('#connection').dataset.state === 'live'")
+
+
+async def work(daemon: Daemon, bus: lifebus.Bus) -> None:
+    """A session that works, fills up, and then waits for a person."""
+    turn: dict[str, Any] = {"session_id": "s1", "cwd": "/srv/shop", "prompt_id": "p1"}
+    await call_hook(
+        daemon, "claude", hook_event_name="SessionStart", source="startup", session_id="s1", cwd="/srv/shop"
+    )
+    await call_hook(daemon, "claude", hook_event_name="UserPromptSubmit", prompt="hello", **turn)
+    for used in (40, 85):
+        facts: dict[str, str | int | bool | None] = {
+            "context_pressure": "high",
+            "context_used_pct": used,
+            "context_used_tokens": used * 2_000,
+        }
+        request = lifebus.make_request("context.pressure_observed", "claude", session="s1")
+        await bus.emit(lifebus.Emission(request=request, telemetry=facts))
+    question = {"hook_event_name": "PermissionRequest", "tool_name": "Bash", "tool_input": {"command": "x"}}
+    await call_hook(daemon, "claude", **question, **turn)
+
+
+async def test_a_link_logs_in_once_and_leaves_no_code_behind(tmp_path: Path) -> None:
+    async with running_gateway() as (daemon, address), open_page(tmp_path / "profile") as page:
+        await page.open(address.url)
+        await page.shows("This page is not logged in.")
+        link = make_link(daemon.settings.runtime_dir).url
+        await page.open("about:blank")
+        await page.open(link)
+        await page.until("document.querySelector('#connection').dataset.state === 'live'")
+        assert "login" not in await page.run("location.href")
+        # No script of the page can read the cookie.
+        assert await page.run("document.cookie") == ""
+        await page.open("about:blank")
+        await page.open(link)
+        await page.shows("the link was used before or is too old")
+        await page.open("about:blank")
+        await page.open(address.url)
+        await page.until("document.querySelector('#connection').dataset.state === 'live'")
+        await page.click("Log out")
+        await page.shows("This page is not logged in.")
+
+
+async def test_now_shows_who_waits_for_a_person_and_whose_context_fills_up(tmp_path: Path) -> None:
+    async with open_page(tmp_path / "profile") as page, running_gateway() as (daemon, _), client_of(daemon) as bus:
+        await enter(page, daemon)
+        await page.shows("No harness has said anything yet.")
+        await work(daemon, bus)
+        await page.shows("Needs you (1)")
+        await page.shows("shop#1 waits to allow something: Bash")
+        await page.shows("context 85 % high")
+        assert await page.run("document.querySelectorAll('.card svg.pressure .measures').length") == 1
+        assert page.faults == []
+        # Its policy lets no markup in, whoever tries.
+        tried = "try { document.body.innerHTML = '<b>x</b>'; 'done' } catch (fault) { fault.name }"
+        assert await page.run(tried) == "TypeError"
+
+
+async def test_nothing_is_missed_while_the_broker_restarts(tmp_path: Path) -> None:
+    async with open_page(tmp_path / "profile") as page:
+        with short_directory() as home:
+            async with running_gateway(home) as (daemon, address), client_of(daemon) as bus:
+                await emit(bus, "s1", 20)
+                await enter(page, daemon)
+                await page.open(f"{address.url}/#/tail")
+                await page.shows("20 receipts from position 1 to 20")
+            await page.until("document.querySelector('#connection').dataset.state === 'away'")
+            async with running_gateway(home) as (daemon, _), client_of(daemon) as bus:
+                await emit(bus, "s1", 30)
+                await page.shows("live again: nothing was missed")
+                await page.shows("50 receipts from position 1 to 50")
+                assert await page.run(POSITIONS) == list(range(1, 51))
+                assert page.faults == []
+
+
+async def test_nothing_is_missed_while_the_network_is_gone(tmp_path: Path) -> None:
+    async with (
+        open_page(tmp_path / "profile") as page,
+        laid_cable() as cable,
+        running_gateway(hosts=f"localhost:{cable.port}") as (daemon, address),
+        client_of(daemon) as bus,
+    ):
+        cable.target = address.port
+        await emit(bus, "s1", 10)
+        await enter(page, daemon, port=cable.port)
+        await page.open(f"http://localhost:{cable.port}/#/tail")
+        await page.shows("10 receipts from position 1 to 10")
+        cable.cut()
+        await emit(bus, "s1", 40)
+        # Nobody tells a page that its network is gone: it has to find out.
+        await page.until("document.querySelector('#connection').dataset.state === 'away'")
+        cable.mend()
+        await page.shows("live again: nothing was missed")
+        await page.shows("50 receipts from position 1 to 50")
+        assert await page.run(POSITIONS) == list(range(1, 51))
+
+
+async def test_what_is_gone_is_said(tmp_path: Path) -> None:
+    async with open_page(tmp_path / "profile") as page:
+        with short_directory() as home:
+            async with running_gateway(home) as (daemon, address), client_of(daemon) as bus:
+                await emit(bus, "s1", 5)
+                await enter(page, daemon)
+                await page.open(f"{address.url}/#/tail")
+                await page.shows("5 receipts from position 1 to 5")
+            # Another ledger takes the place of the one that the page knows.
+            for file in (home / "state").glob("ledger*"):
+                file.unlink()
+            async with running_gateway(home) as (daemon, _), client_of(daemon) as bus:
+                await emit(bus, "s2", 2)
+                await page.shows("Not recovered: receipts")
+                assert "nothing was missed" not in await page.text()
+
+
+async def test_the_tail_pauses_without_loss_filters_and_jumps(tmp_path: Path) -> None:
+    async with (
+        open_page(tmp_path / "profile") as page,
+        running_gateway() as (daemon, address),
+        client_of(daemon) as bus,
+    ):
+        await emit(bus, "s1", 1_500)
+        await enter(page, daemon)
+        await page.press("g")
+        await page.press("2")
+        await page.shows("to 1500 · live")
+        await page.press(" ")
+        await emit(bus, "s1", 12)
+        await page.shows("paused, 12 behind")
+        await page.press(" ")
+        await page.shows("to 1512 · live")
+        await page.open(f"{address.url}/#/tail?at=700")
+        await page.until("document.querySelector('.row[aria-selected=true] .position')?.textContent === '700'")
+        await page.shows("position 700")
+        # Only what is visible is drawn.
+        assert await page.run("document.querySelectorAll('.row').length") < 100
+        await bus.emit(lifebus.make_request("session.started", "gemini", session="g1"))
+        await page.open(f"{address.url}/#/tail?adapter=gemini")
+        await page.shows("1 receipt from position 1513")
+        await page.open(f"{address.url}/#/tail?adapter=codex&session=s1&event=session.started")
+        await page.run("void Object.defineProperty(navigator, 'clipboard', {value: {writeText: async () => {}}})")
+        await page.click("Copy as command")
+        await page.shows("Copied: lifebus tail --session codex/s1 --event session.started")
+        assert page.faults == []
+
+
+async def test_no_screen_has_a_serious_fault_of_accessibility(tmp_path: Path) -> None:
+    source = anyio.Path(os.environ.get("LIFEBUS_AXE", "node_modules/axe-core/axe.min.js"))
+    if not await source.is_file():
+        pytest.skip("axe-core is not installed; `npm install axe-core` puts it there")
+    async with (
+        open_page(tmp_path / "profile") as page,
+        running_gateway() as (daemon, address),
+        client_of(daemon) as bus,
+    ):
+        await work(daemon, bus)
+        await enter(page, daemon)
+        await page.run(f"void {await source.read_text()}")
+        for name, text in SCREENS.items():
+            await page.open(f"{address.url}/#/{name}")
+            await page.shows(text)
+            for colors in ("light", "dark"):
+                await page.size(1440, 900, colors=colors)
+                found = json.loads(await page.run("axe.run().then((found) => JSON.stringify(found.violations))"))
+                serious = [one for one in found if one["impact"] in {"serious", "critical"}]
+                assert serious == [], (name, colors)
+
+
+SCREENS: Final = {"now": "Needs you", "tail": "receipts from"}
+"""Each screen, and a text that it shows once it is there."""

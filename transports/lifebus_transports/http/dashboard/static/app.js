@@ -1,0 +1,137 @@
+// The page: it logs in, opens the stream, and shows the screen that the address names.
+
+import { LoggedOut, login, logout } from "./access.js";
+import { Feed } from "./feed.js";
+import { el, replace, setText } from "./dom.js";
+import { count, duration } from "./format.js";
+import { now } from "./now.js";
+import { gapText } from "./receipts.js";
+import { say } from "./notice.js";
+import { Store } from "./store.js";
+import { tail } from "./tail.js";
+import { help, listenToKeys } from "./keys.js";
+import { applyTheme, nextTheme } from "./theme.js";
+
+/** The screens, in the order of the keys `g 1`, `g 2` …: name, label, what makes it. */
+const SCREENS = [
+  ["now", "Now", now],
+  ["tail", "Tail", tail],
+];
+const main = document.getElementById("main");
+const store = new Store();
+let screen = null;
+let waitingFor = new Set();
+
+applyTheme();
+begin();
+
+async function begin() {
+  let scope = null;
+  try {
+    scope = await login();
+  } catch (fault) {
+    return outside(fault.message);
+  }
+  if (!scope) return outside("This page is not logged in.");
+  const context = { store, scope, navigate, guard };
+  drawFrame(context);
+  addEventListener("hashchange", () => show(context));
+  const feed = new Feed({
+    onReceipts: (items) => store.take(items),
+    onGap: (missing) => store.miss(missing),
+    onReady: ({ resume, head }) => guard(resume === "none" ? store.load(head) : store.refresh()),
+    onState: connection,
+  });
+  store.listen(announce);
+  listenToKeys({ screens: SCREENS.map(([name]) => name), navigate, keys: () => screen?.keys ?? {} });
+  show(context);
+  return feed.open();
+}
+
+/** Say what went wrong with a request, wherever it was asked. */
+async function guard(work) {
+  try {
+    return await work;
+  } catch (fault) {
+    if (fault instanceof LoggedOut) outside(fault.message);
+    else say(fault.message);
+    return null;
+  }
+}
+
+function show(context) {
+  const place = placeOf(location.hash);
+  const found = SCREENS.find(([name]) => name === place.name) ?? SCREENS[0];
+  screen?.close();
+  screen = found[2](context, place);
+  replace(main, screen.node);
+  document.title = `${found[1]} · lifebus`;
+  for (const link of document.querySelectorAll("#screens a")) {
+    if (link.dataset.screen === found[0]) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+}
+
+/** Return what an address names: `#/session/claude/ID?at=7` has a name, parts and parameters. */
+export function placeOf(hash) {
+  const [path, query = ""] = hash.replace(/^#\/?/, "").split("?");
+  const [name, ...parts] = path.split("/").map(decodeURIComponent);
+  return { name, parts, parameters: Object.fromEntries(new URLSearchParams(query)) };
+}
+
+function navigate(name, parts = [], parameters = {}) {
+  const given = Object.entries(parameters).filter(([, value]) => value !== "" && value !== undefined && value !== null);
+  const query = new URLSearchParams(given).toString();
+  location.hash = `#/${[name, ...parts.map(encodeURIComponent)].join("/")}${query ? `?${query}` : ""}`;
+}
+
+function drawFrame({ scope }) {
+  replace(document.getElementById("screens"),
+    ...SCREENS.map(([name, label]) => el("a", { href: `#/${name}`, "data-screen": name }, label)));
+  replace(document.getElementById("tools"),
+    el("span", { class: "muted" }, scope === "write" ? "may act" : "reads only"),
+    el("button", { type: "button", click: () => say(`Colours: ${nextTheme()}`) }, "Colours"),
+    el("button", { type: "button", click: help }, "Keys"),
+    el("button", { type: "button", click: () => logout().finally(() => location.reload()) }, "Log out"));
+}
+
+/** Show how the connection is; whether anything was missed is said until the next time. */
+function connection(state) {
+  const node = document.getElementById("connection");
+  const words = connectionWords(state);
+  node.className = words.kind;
+  node.dataset.state = state.word;
+  node.dataset.resume = state.resume ?? "";
+  setText(node, words.text);
+  if (state.word === "logged out") outside(state.why);
+}
+
+function connectionWords({ word, resume, missing, until, behind, from, why }) {
+  if (missing?.length) return { kind: "bad", text: `${word === "away" ? "○ Away. " : ""}${missing.map(gapText).join(" ")}` };
+  if (word === "connecting") return { kind: "muted", text: "○ connecting" };
+  if (word === "away") return { kind: "warn", text: `○ away for ${duration(Date.now() - from)}: ${why}` };
+  if (word !== "live") return { kind: "warn", text: word };
+  if (resume === "none") return { kind: "good", text: "● live" };
+  const came = behind ? `${count(behind, "receipt")} came meanwhile` : "nothing came meanwhile";
+  return { kind: "good", text: until ? "● live, catching up" : `● live again: nothing was missed, ${came}` };
+}
+
+/** Have screen readers say who begins to wait for a person. */
+function announce({ sessions }) {
+  if (!sessions) return;
+  const waiting = new Map([...store.sessions].filter(([, one]) => (one.waiting ?? []).some((wait) => wait.waitingFor !== "idle")));
+  for (const [key, one] of waiting) if (!waitingFor.has(key)) say(`${one.name ?? key} waits for you`);
+  waitingFor = new Set(waiting.keys());
+}
+
+/** Show how to get in. */
+function outside(why) {
+  screen?.close();
+  screen = null;
+  replace(document.getElementById("screens"));
+  replace(main,
+    el("section", { class: "outside" },
+      el("h1", {}, "lifebus"),
+      el("p", { role: "alert" }, why),
+      el("p", {}, "Run ", el("code", {}, "lifebus dashboard"), " on the machine of the broker. It opens this page with a link that works once.")));
+}

@@ -1,0 +1,34 @@
+// The keyboard: `g` and a letter go to a screen, `?` lists what there is; a screen has keys of its own.
+
+import { el } from "./dom.js";
+import { ask } from "./notice.js";
+
+const KEYS = [
+  ["g, then a number", "go to a screen, in the order above"], ["j, k, arrows", "the next or previous row"],
+  ["Home, End", "the first or last row"], ["space", "pause the tail, or go on"], ["/", "filter"], ["?", "these keys"],
+];
+
+/** Call what keys stand for; `keys` returns those of the screen. */
+export function listenToKeys({ screens, navigate, keys }) {
+  let isGoing = false;
+  addEventListener("keydown", (event) => {
+    const isTyping = event.target.closest("input, select, textarea, dialog");
+    if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
+    const wasGoing = isGoing;
+    isGoing = event.key === "g";
+    const found = wasGoing ? screens[Number(event.key) - 1] : undefined;
+    if (found) return navigate(found);
+    if (event.key === "?") return help();
+    // A button that has the focus keeps its own keys.
+    if (event.target.closest("button, a") && (event.key === " " || event.key === "Enter")) return undefined;
+    const act = keys()[event.key];
+    if (!act) return undefined;
+    event.preventDefault();
+    return act();
+  });
+}
+
+/** Show every key. */
+export function help() {
+  return ask({ title: "Keys", action: "Done", body: el("dl", {}, ...KEYS.flatMap(([key, what]) => [el("dt", {}, key), el("dd", {}, what)])) });
+}

@@ -1,0 +1,112 @@
+// A list of which only the visible rows are drawn, whatever its length; keys move the chosen row.
+
+import { el, replace } from "./dom.js";
+
+export const ROW = 28; // pixels; the style sheet has the same height
+const BEYOND = 8; // rows that are drawn above and below what is visible
+
+/** A list box over `rows`, of which `draw(row)` makes the content; `onChoose(row)` gets the row that is chosen. */
+export class VirtualList {
+  constructor({ label, draw, onChoose, onTop, onScroll }) {
+    this.rows = [];
+    this.chosen = -1;
+    this.draw = draw;
+    this.on = { onChoose, onTop, onScroll };
+    this.space = el("div", { class: "space", role: "presentation" });
+    this.node = el("div", {
+      class: "list", role: "listbox", tabindex: "0", "aria-label": label,
+      scroll: () => this.scrolled(), keydown: (event) => this.key(event), click: (event) => this.clicked(event),
+    }, this.space);
+    this.follows = true;
+    this.resizing = new ResizeObserver(() => this.paint());
+    this.resizing.observe(this.node);
+  }
+
+  /** Show other rows; where the list follows, its end stays in view. */
+  set(rows, { shift = 0 } = {}) {
+    this.rows = rows;
+    if (this.chosen >= 0) this.chosen = this.chosen + shift >= 0 ? Math.min(this.chosen + shift, rows.length - 1) : -1;
+    this.shift = (this.shift ?? 0) + shift;
+    this.paintSoon();
+  }
+
+  /** Go to the end, and stay there. */
+  follow() {
+    this.follows = true;
+    this.paintSoon();
+  }
+
+  /** Show a row in the middle, chosen. */
+  choose(index) {
+    this.chosen = index;
+    this.follows = false;
+    this.space.style.height = `${this.rows.length * ROW}px`;
+    const top = index * ROW;
+    const isVisible = top >= this.node.scrollTop && top + ROW <= this.node.scrollTop + this.node.clientHeight;
+    if (!isVisible) this.node.scrollTop = top - this.node.clientHeight / 2;
+    this.paint();
+    this.on.onChoose?.(this.rows[index]);
+  }
+
+  close() {
+    this.resizing.disconnect();
+    cancelAnimationFrame(this.waiting);
+  }
+
+  paintSoon() {
+    this.waiting ??= requestAnimationFrame(() => this.paint());
+  }
+
+  paint() {
+    cancelAnimationFrame(this.waiting);
+    this.waiting = null;
+    const height = this.node.clientHeight;
+    this.space.style.height = `${this.rows.length * ROW}px`;
+    if (this.follows) this.node.scrollTop = this.rows.length * ROW;
+    else if (this.shift) this.node.scrollTop += this.shift * ROW;
+    this.shift = 0;
+    const first = Math.max(0, Math.floor(this.node.scrollTop / ROW) - BEYOND);
+    const last = Math.min(this.rows.length, Math.ceil((this.node.scrollTop + height) / ROW) + BEYOND);
+    const drawn = [];
+    for (let index = first; index < last; index += 1) drawn.push(this.line(index));
+    replace(this.space, drawn);
+    if (this.chosen >= first && this.chosen < last) this.node.setAttribute("aria-activedescendant", `row-${this.chosen}`);
+    else this.node.removeAttribute("aria-activedescendant");
+  }
+
+  line(index) {
+    const row = this.rows[index];
+    const line = el("div", {
+      class: row.gap ? "row gap" : "row", role: "option", id: `row-${index}`, "data-index": index,
+      "aria-selected": String(index === this.chosen), "aria-posinset": index + 1, "aria-setsize": this.rows.length,
+    }, this.draw(row));
+    line.style.top = `${index * ROW}px`;
+    return line;
+  }
+
+  scrolled() {
+    const { scrollTop, scrollHeight, clientHeight } = this.node;
+    const atEnd = scrollTop + clientHeight >= scrollHeight - ROW / 2;
+    if (atEnd !== this.follows) {
+      this.follows = atEnd;
+      this.on.onScroll?.(atEnd);
+    }
+    if (scrollTop < ROW && this.rows.length) this.on.onTop?.();
+    this.paintSoon();
+  }
+
+  clicked(event) {
+    const line = event.target.closest(".row");
+    if (line) this.choose(Number(line.dataset.index));
+  }
+
+  key(event) {
+    const page = Math.max(1, Math.floor(this.node.clientHeight / ROW) - 1);
+    const steps = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity };
+    const step = steps[event.key];
+    if (step === undefined || event.ctrlKey || event.metaKey || event.altKey || !this.rows.length) return;
+    event.preventDefault();
+    const from = this.chosen >= 0 ? this.chosen : this.rows.length;
+    this.choose(Math.min(this.rows.length - 1, Math.max(0, from + step)));
+  }
+}

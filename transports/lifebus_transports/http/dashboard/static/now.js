@@ -1,0 +1,136 @@
+// The screen "Now": who needs a person, who works, whose context fills up, and what fell silent.
+
+import { el, replace, svg } from "./dom.js";
+import { ago, clock, count, duration, moment } from "./format.js";
+import { sessionKey } from "./store.js";
+import { pressureLine } from "./pressure.js";
+
+const SILENT_MS = 5 * 60_000; // a session that works and says nothing for so long is shown as silent
+const RECENT_MS = 24 * 3_600_000; // ended sessions are shown for so long
+const WORDS = { permission: "to allow something", input: "for an answer", idle: "for the next prompt" };
+
+/** Return the screen. */
+export function now({ store, navigate }) {
+  const needs = el("section", { "aria-labelledby": "needs-title", class: "needs" });
+  const cards = el("ul", { class: "cards", "aria-label": "Sessions" });
+  const broker = el("p", { class: "muted" });
+  const draw = () => {
+    const sessions = [...store.sessions.values()].filter((one) => !one.ended || Date.now() - one.lastAtMs < RECENT_MS);
+    sessions.sort((one, other) => rank(one) - rank(other) || other.lastAtMs - one.lastAtMs);
+    replace(needs, ...needing(sessions));
+    replace(cards, ...(sessions.length ? sessions.slice(0, 200).map((one) => card(one, store)) : [empty(store)]));
+    replace(broker, summary(store));
+  };
+  const soon = once(draw);
+  const stop = store.listen(soon);
+  const timer = setInterval(soon, 5_000);
+  draw();
+  return {
+    node: el("section", { class: "now" }, el("h1", {}, "Now"), broker, needs, cards),
+    keys: { Enter: () => navigate("tail") },
+    close() {
+      stop();
+      clearInterval(timer);
+    },
+  };
+}
+
+/** Return what a session is doing: a symbol, a word, and a class. */
+export function stateOf(session, at = Date.now()) {
+  if (session.ended) return ["■", "ended", "quiet"];
+  const waits = session.waiting ?? [];
+  if (waits.some((one) => one.waitingFor !== "idle")) return ["⚑", "waits for you", "bad"];
+  if (waits.length || !session.openFrames.length) return ["○", "idle", "quiet"];
+  if (at - session.lastAtMs > SILENT_MS) return ["…", "silent", "warn"];
+  return ["▶", "works", "good"];
+}
+
+function rank(session) {
+  return ["waits for you", "silent", "works", "idle", "ended"].indexOf(stateOf(session)[1]);
+}
+
+function needing(sessions) {
+  const waiting = sessions.flatMap((session) => (session.waiting ?? [])
+    .filter((wait) => wait.waitingFor !== "idle").map((wait) => [session, wait]));
+  if (!waiting.length) return [];
+  return [
+    el("h2", { id: "needs-title" }, `⚑ Needs you (${waiting.length})`),
+    el("ul", {}, ...waiting.map(([session, wait]) => el("li", {},
+      el("a", { href: place(session) }, nameOf(session)),
+      ` waits ${WORDS[wait.waitingFor] ?? wait.waitingFor}${wait.kind ? `: ${wait.kind}` : ""}`,
+      el("span", { class: "muted", title: moment(wait.sinceMs) }, ` for ${duration(Date.now() - wait.sinceMs)}`)))),
+  ];
+}
+
+function card(session, store) {
+  const [mark, word, kind] = stateOf(session);
+  const points = store.pressure.get(sessionKey(session.adapterId, session.sessionId)) ?? [];
+  return el("li", { class: `card ${kind}`, "data-session": session.sessionId },
+    el("h2", {}, el("a", { href: place(session) }, nameOf(session))),
+    el("p", { class: "state" }, el("span", { "aria-hidden": "true" }, `${mark} `), word),
+    el("p", { class: "muted" }, [session.adapterId, session.cwd, session.gitBranch].filter(Boolean).join(" · ")),
+    session.title ? el("p", { class: "title" }, session.title) : null,
+    meter(session),
+    pressureLine(points, { width: 240, height: 36 }),
+    el("p", { class: "muted" },
+      [counted(session.turns, "turn"), counted(session.subagents, "sub-agent"), counted(session.compactions, "compaction"),
+        counted(session.failures, "failure")].filter(Boolean).join(" · ")),
+    el("p", { class: "muted" }, "last sign of life ",
+      el("time", { title: moment(session.lastAtMs) }, `${ago(session.lastAtMs)}, ${clock(session.lastAtMs)}`)));
+}
+
+function meter(session) {
+  if (session.usedPct === null) {
+    const used = session.usedTokens === null ? "context not measured" : `${session.usedTokens.toLocaleString()} tokens used`;
+    return el("p", { class: "muted" }, used);
+  }
+  const width = Math.min(100, session.usedPct);
+  return el("p", { class: `meter ${session.pressure ?? ""}` },
+    svg("svg", { viewBox: "0 0 100 6", preserveAspectRatio: "none", "aria-hidden": "true" },
+      svg("rect", { width: 100, height: 6, class: "rail" }), svg("rect", { width, height: 6, class: "fill" })),
+    `context ${session.usedPct} % ${session.pressure ?? ""}`);
+}
+
+function summary(store) {
+  const { status } = store;
+  if (!status) return "";
+  const open = [...store.sessions.values()].filter((one) => !one.ended).length;
+  const silent = status.harnesses.filter((one) => one.silent.length).map((one) => one.adapterId);
+  const weak = status.harnesses.filter((one) => one.degraded.length).map((one) => one.adapterId);
+  return [
+    `broker ${status.version} up ${duration(status.uptimeS * 1000)}`, count(open, "open session"),
+    count(status.ledger.head, "receipt"), count(status.clients, "client"),
+    status.ledger.writable ? "" : "⚠ the ledger takes no writes",
+    silent.length ? `… silent: ${silent.join(", ")}` : "", weak.length ? `▽ degraded: ${weak.join(", ")}` : "",
+  ].filter(Boolean).join(" · ");
+}
+
+function empty(store) {
+  const heard = store.status?.harnesses.length;
+  return el("li", {}, heard
+    ? "No session was at work in the last day."
+    : "No harness has said anything yet. `lifebus hooks install` lets one in; `lifebus doctor` says what is missing.");
+}
+
+/** Return the address of a session's screen. */
+export function place(session) {
+  return `#/session/${encodeURIComponent(session.adapterId)}/${encodeURIComponent(session.sessionId)}`;
+}
+
+function nameOf(session) {
+  return session.name ?? `${session.adapterId}/${session.sessionId}`;
+}
+
+function counted(number, noun) {
+  return number ? count(number, noun) : "";
+}
+
+function once(draw) {
+  let waiting = null;
+  return () => {
+    waiting ??= requestAnimationFrame(() => {
+      waiting = null;
+      draw();
+    });
+  };
+}

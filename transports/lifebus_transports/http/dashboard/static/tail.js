@@ -1,0 +1,144 @@
+// The screen "Tail": receipts as they come, with filters, a pause without loss, and jumps to a position.
+
+import { el, replace, setText } from "./dom.js";
+import { count } from "./format.js";
+import { VirtualList } from "./list.js";
+import { details, line } from "./receipts.js";
+import { TailWindow } from "./tail_window.js";
+import { copy } from "./notice.js";
+
+const EVENTS = [
+  "session.starting", "session.started", "frame.opening", "frame.opened", "context.pressure_observed",
+  "context.compacted", "frame.ending", "frame.ended", "session.ending", "session.ended", "supervisor.tick",
+  "capability.degraded", "receipt.emitted", "receipt.gap_detected",
+];
+const STATUSES = ["observed", "delivered", "skipped", "degraded", "failed"];
+
+/** Return the screen; `place.parameters` hold filters, and with `at` a position. */
+export function tail({ store, navigate }, place) {
+  const { at, ...filters } = place.parameters;
+  const window = new TailWindow(filters);
+  const side = el("aside", { "aria-label": "The chosen receipt" });
+  const summaryLine = el("p", { class: "muted", id: "tail-state" });
+  const list = new VirtualList({
+    label: "Receipts",
+    draw: (row) => line(row, nameOf),
+    onChoose: (row) => replace(side, row.gap ? null : details(row)),
+    onTop: () => older(),
+    onScroll: (atEnd) => atEnd || pause(),
+  });
+  const pauseButton = el("button", { type: "button", click: toggle }, "Pause");
+
+  function nameOf(receipt) {
+    const session = store.sessions.get(`${receipt.adapter_id}/${receipt.harness_session_id}`);
+    return session?.name ?? (receipt.harness_session_id ? `${receipt.adapter_id} …${receipt.harness_session_id.slice(-6)}` : receipt.adapter_id);
+  }
+
+  function show(shift = 0) {
+    list.set(window.rows, { shift });
+    setText(pauseButton, window.isPaused ? "Go on" : "Pause");
+    const behind = window.isPaused ? ` · paused, ${window.behind.toLocaleString()} behind` : " · live";
+    const first = window.rows.find((row) => !row.gap)?.position;
+    const range = first ? ` from position ${first} to ${window.through}` : "";
+    setText(summaryLine, `${count(window.rows.length, "receipt")}${range}${behind}`);
+  }
+
+  function pause() {
+    window.isPaused = true;
+    list.follows = false;
+    show();
+  }
+
+  async function toggle() {
+    if (!window.isPaused) return pause();
+    await window.catchUp(store.newest);
+    list.follow();
+    return show();
+  }
+
+  let reading = null;
+  async function older() {
+    // One page at a time: scrolling asks again and again.
+    reading ??= window.readOlder(store.status?.ledger.floor ?? 0).then((found) => found && show(found)).finally(() => (reading = null));
+    await reading;
+  }
+
+  async function jump(position) {
+    await window.jump(position, store.newest);
+    list.follows = false;
+    show();
+    const index = window.rows.findIndex((row) => row.position >= position);
+    if (index >= 0) list.choose(index);
+  }
+
+  function begin() {
+    window.begin(store.recent, store.newest);
+    list.follow();
+    show();
+    // A filter that fits little of what is known: more is read at once.
+    if (window.rows.length < 50) older();
+  }
+
+  const stop = store.listen(({ rows, loaded, sessions }) => {
+    if (loaded && !at) begin();
+    else if (rows) show(-window.take(rows));
+    else if (sessions) list.paintSoon();
+  });
+  if (at) jump(Number(at));
+  else if (store.recent.length) begin();
+
+  return {
+    node: el("section", { class: "tail" },
+      el("h1", {}, "Tail"),
+      toolbar({ filters, navigate, window, pauseButton, jump }),
+      summaryLine,
+      el("div", { class: "split" }, list.node, side)),
+    keys: { " ": toggle, "/": () => document.getElementById("filter-session").focus() },
+    close() {
+      stop();
+      list.close();
+    },
+  };
+}
+
+function toolbar({ filters, navigate, window, pauseButton, jump }) {
+  const change = (name) => (event) => navigate("tail", [], { ...filters, [name]: event.target.value });
+  const position = el("input", { id: "filter-position", type: "number", min: "1", placeholder: "position" });
+  return el("form", {
+    class: "toolbar",
+    submit: (event) => {
+      event.preventDefault();
+      if (position.value) jump(Number(position.value));
+    },
+  },
+  choice("adapter", "Harness", ["claude", "codex", "gemini", "hermes", "openclaw", "opencode"], filters.adapter, change("adapter")),
+  choice("event", "Event", EVENTS, filters.event, change("event")),
+  choice("status", "Status", STATUSES, filters.status, change("status")),
+  el("label", {}, "Session ", el("input", {
+    id: "filter-session", value: filters.session ?? "", placeholder: "id", size: "14", change: change("session"),
+  })),
+  el("label", {}, "Jump to ", position),
+  pauseButton,
+  el("button", { type: "button", click: () => copy(commandOf(window.filters)) }, "Copy as command"));
+}
+
+function choice(name, label, values, chosen, change) {
+  const known = chosen && !values.includes(chosen) ? [...values, chosen] : values;
+  return el("label", {}, `${label} `, el("select", { id: `filter-${name}`, change },
+    el("option", { value: "" }, "any"),
+    ...known.map((one) => el("option", { value: one, selected: one === chosen }, one))));
+}
+
+/** Return the command that shows the same. */
+export function commandOf({ adapter, session, event, status }) {
+  const words = ["lifebus", "tail"];
+  if (session && adapter) words.push("--session", quoted(`${adapter}/${session}`));
+  else if (adapter) words.push("--adapter", quoted(adapter));
+  if (event) words.push("--event", event);
+  if (status) words.push("--status", status);
+  return words.join(" ");
+}
+
+function quoted(word) {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+}
