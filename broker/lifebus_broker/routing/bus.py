@@ -4,6 +4,7 @@ Most emissions concern no client: they are planned, appended and acknowledged wi
 are dispatched by `dispatch.Dispatcher`, in the bus's task group.
 """
 
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -11,6 +12,7 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
+from lifebus_broker.durations import Durations
 from lifebus_broker.ports import AppendResult, Ledger, NewReceipt, Refusal, StoredReceipt
 from lifebus_broker.routing.background import Background
 from lifebus_broker.routing.capabilities import CapabilityTable
@@ -44,6 +46,8 @@ class EventBus:
     """The broker.  Runs on one event loop; `tasks` is the task group that owns dispatches.
 
     `fanout` is the one whose `publish` the ledger calls with committed receipts.  `clock` returns wall-clock seconds.
+    `acknowledgements` counts how long emissions took that no client was asked about, from `submit` until they were
+    durable; `requests_dispatched` how long the others took, with all their clients.
     """
 
     def __init__(
@@ -57,6 +61,8 @@ class EventBus:
         tasks: TaskGroup,
         max_dispatches: int = 1_024,
     ) -> None:
+        self.acknowledgements = Durations(time.perf_counter)
+        self.requests_dispatched = Durations(time.perf_counter)
         self.registry = registry
         self.ledger = ledger
         self.clients = ClientTable()
@@ -245,13 +251,26 @@ class EventBus:
         if not receipts:
             done([EmissionResult(refusal=plan.refusal) for plan in plans])
             return
-        acknowledge = partial(_acknowledge, plans, done)
+        acknowledge = partial(self._acknowledge, plans, done, self.acknowledgements.now())
         # Nothing is acknowledged before the table of capabilities knows it: the next emission is planned by the table.
         if self.capabilities.may_change:
             acknowledge = partial(self._apply_then, receipts, acknowledge)
         refusal = self.ledger.append(receipts, acknowledge)
         if refusal is not None:
             done([EmissionResult(refusal=plan.refusal or refusal) for plan in plans])
+
+    def _acknowledge(self, plans: Sequence[Plan], done: Done, started: float, results: list[AppendResult]) -> None:
+        """Match the ledger's results to the emissions; a plan without a receipt was not appended."""
+        by_receipt = iter(results)
+        done(
+            [
+                EmissionResult(refusal=plan.refusal)
+                if plan.receipt is None
+                else _result_of(next(by_receipt), plan.deliveries)
+                for plan in plans
+            ]
+        )
+        self.acknowledgements.add_since(started)
 
     def _apply_then(
         self, receipts: Sequence[NewReceipt], then: Callable[[list[AppendResult]], None], results: list[AppendResult]
@@ -274,6 +293,7 @@ class EventBus:
     ) -> None:
         """Dispatch the emissions of each ordered group in order, and the groups concurrently."""
         results: dict[int, EmissionResult] = {}
+        started = self.requests_dispatched.now()
         deadline = None if budget is None else anyio.current_time() + budget
 
         async def dispatch_group(group: list[int]) -> None:
@@ -290,6 +310,7 @@ class EventBus:
             _log.exception("dispatch_failed")
         finally:
             self._running -= 1
+        self.requests_dispatched.add_since(started)
         # What a defect left without a result is refused, so that the caller never waits for ever.
         done([results.get(index, _BROKEN) for index in range(len(emissions))])
 
@@ -337,19 +358,6 @@ _BUSY = Refusal.of("busy", "too many dispatches are under way; try again")
 _BROKEN = EmissionResult(
     refusal=Refusal(failure_class=FailureClass.INTERNAL_ERROR, detail="the dispatch broke; see the log")
 )
-
-
-def _acknowledge(plans: Sequence[Plan], done: Done, results: list[AppendResult]) -> None:
-    """Match the ledger's results to the emissions; a plan without a receipt was not appended."""
-    by_receipt = iter(results)
-    done(
-        [
-            EmissionResult(refusal=plan.refusal)
-            if plan.receipt is None
-            else _result_of(next(by_receipt), plan.deliveries)
-            for plan in plans
-        ]
-    )
 
 
 def _result_of(result: AppendResult, deliveries: tuple[PlacedPayload, ...] = ()) -> EmissionResult:

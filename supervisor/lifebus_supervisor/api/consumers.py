@@ -91,6 +91,10 @@ class Consumers:
         """
         return await self._table.skip_pruned()
 
+    def describe(self) -> tuple[ConsumerInfo, ...]:
+        """Return every consumer."""
+        return tuple(self._info(consumer) for consumer in self._table.all())
+
     def sweep(self) -> None:
         """Release what connections held that were silent for longer than their lease."""
         overdue = self._now() - LEASE_S
@@ -158,7 +162,7 @@ class Consumers:
     async def _list(self, _: Hashable, body: ConsumersQuery) -> tuple[ConsumerInfo, ...]:
         if body.cursor is not None:
             return (self._info(self._table.require(body.cursor)),)
-        return tuple(self._info(consumer) for consumer in self._table.all())
+        return self.describe()
 
     async def _reset(self, _: Hashable, body: ResetConsumer) -> ConsumerInfo:
         # 2**53 lies beyond every position, so that the table takes the head.

@@ -51,12 +51,13 @@ class StatusVerbs:
         """Return what serves each verb."""
         return {
             "ping": lambda _, __: Nothing(),
-            "status": self._status,
+            "status": lambda _, __: self.describe(),
             "clients": self._clients,
             "manifests": self._manifests,
         }
 
-    def _status(self, _: Call, __: Nothing) -> BrokerStatus:
+    def describe(self) -> BrokerStatus:
+        """Return how the broker is."""
         return BrokerStatus(
             version=VERSION,
             contract_version=CONTRACT_VERSION,

@@ -109,6 +109,15 @@ class BackupSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """How many are kept; the oldest goes once a new one was checked."""
 
 
+class MetricSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The metrics as a file (docs/metrics.md); on the gateway they need no setting."""
+
+    file: Annotated[str, Meta(min_length=1)] = NO_FOLDER
+    """The file for node_exporter's textfile collector, whose name ends in `.prom`; with ``none`` there is none."""
+    every_s: Annotated[int, Meta(ge=1, le=3_600)] = 15
+    """Seconds between two writes."""
+
+
 class SignalSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is kept of the signals of app-servers."""
 
@@ -213,6 +222,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     backup: BackupSettings = BackupSettings()
     gateway: GatewaySettings = GatewaySettings()
     inbox: InboxSettings = InboxSettings()
+    metrics: MetricSettings = MetricSettings()
     extensions: ExtensionSettings = ExtensionSettings()
     signals: SignalSettings = SignalSettings()
     privacy: PrivacySettings = PrivacySettings()
@@ -242,6 +252,11 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def backup_folder(self) -> Path | None:
         """Where scheduled backups go, None where there are none."""
         return Path(self.backup.folder).expanduser() if self.backup.folder != NO_FOLDER else None
+
+    @property
+    def metrics_file(self) -> Path | None:
+        """The file that metrics are written to, None where there is none."""
+        return Path(self.metrics.file).expanduser() if self.metrics.file != NO_FOLDER else None
 
     @property
     def log_file(self) -> Path | None:

@@ -54,6 +54,7 @@ from lifebus_supervisor.jobs.backups import BackupTask, compose_backups
 from lifebus_supervisor.jobs.retention import RetentionTask
 from lifebus_supervisor.jobs.scrubber import Scrubber, compose_scrubber
 from lifebus_supervisor.jobs.state_follower import StateFollowerTask, compose_follower
+from lifebus_supervisor.metrics.page import MetricSources
 from lifebus_supervisor.queue.composing import compose_queue
 from lifebus_supervisor.queue.table import JobTable
 from lifebus_supervisor.runtime.composing import compose_runs, watch_contexts
@@ -126,6 +127,7 @@ class Daemon(Core):
     """A running broker.  `bus` is the broker in this process; `halt` ends it and says how it ended."""
 
     api: Api
+    metrics: MetricSources
     requests: RequestServer
     receipts: ReceiptPublisher
 
@@ -264,17 +266,28 @@ def compose_daemon(core: Core, stack: AsyncExitStack) -> Daemon:
     def count() -> Mapping[str, int]:
         return _counters(core, counters, receipts, refused=sockets.gate.refused)
 
-    api = _compose_api(core, receipts, count)
+    status = _compose_status(core, count)
+    api = _compose_api(core, receipts, status)
     _publish_commits(core, receipts)
     # The request server last: everything that a request needs is there when the first one comes.
     requests = sockets.serve_requests(api.submit, counters, core.bus.ledger.is_congested)
-    return Daemon(**vars(core), api=api, receipts=receipts, requests=requests)
+    metrics = MetricSources(
+        status=status.describe,
+        consumers=core.consumers.describe,
+        clients=core.bus.clients.all,
+        durations=(
+            core.bus.acknowledgements,
+            core.bus.requests_dispatched,
+            core.hooks.durations,
+            core.supervisor.environment.ticks,
+        ),
+    )
+    return Daemon(**vars(core), api=api, metrics=metrics, receipts=receipts, requests=requests)
 
 
-def _compose_api(core: Core, receipts: ReceiptPublisher, count: Callable[[], Mapping[str, int]]) -> Api:
-    """Bind each verb to the part that serves it."""
+def _compose_status(core: Core, count: Callable[[], Mapping[str, int]]) -> StatusVerbs:
     retention = core.retention
-    status = StatusVerbs(
+    return StatusVerbs(
         core.bus,
         (core.settings.runtime_dir, core.settings.state_dir),
         counters=count,
@@ -285,6 +298,11 @@ def _compose_api(core: Core, receipts: ReceiptPublisher, count: Callable[[], Map
         scrub=lambda: None if core.scrubber is None else core.scrubber.report(),
         backup=lambda: None if core.backups is None else core.backups.report(),
     )
+
+
+def _compose_api(core: Core, receipts: ReceiptPublisher, status: StatusVerbs) -> Api:
+    """Bind each verb to the part that serves it."""
+    retention = core.retention
     operations = OperationVerbs(
         partial(drive, core.supervisor, core.bus),
         None if retention is None else retention.prune,

@@ -128,6 +128,7 @@ def _serving(daemon: Daemon) -> "AbstractAsyncContextManager[Serving]":
             order=_OrderJournal(daemon),
             kind_of=kind_of,
             has_queue=settings.queue.enabled,
+            metrics=daemon.metrics.text,
         ),
         tasks=daemon.tasks,
         counters=daemon.gateway,

@@ -20,6 +20,7 @@ from lifebus_supervisor.daemon.periodic import publish_beacon, publish_beacons, 
 from lifebus_supervisor.daemon.process import set_up_process
 from lifebus_supervisor.daemon.sockets import claim_sockets
 from lifebus_supervisor.daemon.storage import close_ledger, hold_state, open_ledger, open_signals
+from lifebus_supervisor.metrics.text_file import MetricsFile
 from lifebus_supervisor.queue.composing import start_queue
 from lifebus_supervisor.queue.recovery import load_jobs
 from lifebus_supervisor.renewal.composing import start_renewals
@@ -131,6 +132,8 @@ async def _start(daemon: Daemon) -> None:
     tasks.start_soon(daemon.signals.enforce_quota)
     daemon.transcripts.start(tasks)
     tasks.start_soon(daemon.synthesis.run)
+    if (file := settings.metrics_file) is not None:
+        tasks.start_soon(MetricsFile(file, settings.metrics.every_s, daemon.metrics.text).run)
     for job in (daemon.retention, daemon.scrubber, daemon.backups):
         if job is not None:
             tasks.start_soon(job.run)

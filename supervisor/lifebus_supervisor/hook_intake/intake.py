@@ -1,11 +1,14 @@
 """The hook server and the spool of one broker: every hook call comes in here, at once or from the spool."""
 
+import time
 from typing import Final
 
 import anyio
 import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
+from lifebus_adapters.adapter import HookAnswer, HookCall
+from lifebus_broker.durations import Durations
 from lifebus_contract import LifebusError
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.hook_intake.calls import HookCalls
@@ -24,7 +27,10 @@ _log = structlog.get_logger("lifebus.intake")
 
 
 class HookIntake:
-    """Takes hook calls from server and spool and hands them to `calls`."""
+    """Takes hook calls from server and spool and hands them to `calls`.
+
+    `durations` counts how long calls of the server took, from the moment they were read until their answer was made.
+    """
 
     def __init__(self, calls: HookCalls, settings: Settings) -> None:
         self._calls = calls
@@ -33,6 +39,7 @@ class HookIntake:
         self._limits = HookServerLimits(answer_s=settings.limits.hook_answer_ms / 1000)
         self._server = HookServerCounters()
         self._spooled = SpoolCounters()
+        self.durations = Durations(time.perf_counter)
 
     async def open(self, tasks: TaskGroup) -> None:
         """Take in what hooks left while no broker ran, in order, and only then accept new calls.
@@ -80,7 +87,7 @@ class HookIntake:
         try:
             await serve_hooks(
                 self._path,
-                self._calls.handle,
+                self._handle,
                 limits=self._limits,
                 counters=self._server,
                 caller_of=caller_of,
@@ -89,6 +96,13 @@ class HookIntake:
             )
         finally:
             self._path.unlink(missing_ok=True)
+
+    async def _handle(self, call: HookCall) -> HookAnswer:
+        started = self.durations.now()
+        try:
+            return await self._calls.handle(call)
+        finally:
+            self.durations.add_since(started)
 
     async def _drain_now_and_then(self) -> None:
         while True:

@@ -10,6 +10,7 @@ from anyio.abc import TaskGroup
 
 from lifebus_adapters.harness import Harness
 from lifebus_adapters.shared.telemetry import Surroundings
+from lifebus_broker.durations import Durations
 from lifebus_broker.routing.bus import EventBus
 from lifebus_supervisor.app_server.recorder import AppServerRecorder
 from lifebus_supervisor.configuration.settings import Settings
@@ -86,6 +87,7 @@ def compose_supervisor(
     environment = Environment(
         now=time.monotonic,
         epoch=time.time,
+        ticks=Durations(time.monotonic),
         is_alive=is_alive,
         hooks_installed=InstalledHooks(settings.state_dir),
         hooks_distrusted=DistrustedHooks(adapters, surroundings),

@@ -6,6 +6,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from lifebus_adapters.adapter import CallerProcess
+from lifebus_broker.durations import Durations
 from lifebus_broker.ports import StoredReceipt
 from lifebus_broker.state.degradation import SilenceLimits
 from lifebus_broker.state.pressure import Thresholds
@@ -76,11 +77,13 @@ class Environment(Struct, frozen=True, kw_only=True):
     """The clocks in seconds, the processes, and the installed hooks.
 
     `now` is monotonic, `epoch` the wall clock.  `is_alive` says whether a process lives, `hooks_installed` whether an
-    adapter's hooks are installed, `hooks_distrusted` in a few words why its harness does not run them.
+    adapter's hooks are installed, `hooks_distrusted` in a few words why its harness does not run them.  `ticks` counts
+    how long ticks take, by the clock `now`.
     """
 
     now: Callable[[], float]
     epoch: Callable[[], float]
+    ticks: Durations
     # Compares the start time as well: process ids are used again.
     is_alive: Callable[[CallerProcess], bool]
     hooks_installed: Callable[[str], bool] = lambda _: False

@@ -223,6 +223,7 @@ class Supervisor:
         self.ticked_at = now
         result = await self._run_pass(scheduled=True)
         self._publish_idle_ticks(result)
+        self.environment.ticks.add_since(now)
         return result
 
     async def poll_early(self) -> PassResult:

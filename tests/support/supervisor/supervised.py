@@ -10,6 +10,7 @@ import anyio
 
 from lifebus_adapters import ADAPTERS, CallerProcess, HookAnswer, HookCall
 from lifebus_adapters.shared.telemetry import Fact
+from lifebus_broker.durations import Durations
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.ports import Query
 from lifebus_broker.routing.bus import EventBus
@@ -111,6 +112,7 @@ class SupervisedBus:
         environment = Environment(
             now=self.clock.now,
             epoch=self.clock.epoch,
+            ticks=Durations(self.clock.now),
             is_alive=lambda process: process not in self.dead,
             hooks_installed=lambda adapter_id: adapter_id in self.installed,
             hooks_distrusted=self.distrusted.get,

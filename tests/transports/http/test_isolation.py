@@ -191,6 +191,7 @@ OF_NO_SESSION: Final = {
     "login": "a page",
     "logout": "a page",
     "giveTicket": "whoever follows",
+    "metrics": "the broker and its harnesses, as numbers",
     "openapi": "the gateway",
     "asyncapi": "the gateway",
     "job": "a job, which stays when its session is deleted",

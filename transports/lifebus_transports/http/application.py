@@ -26,6 +26,7 @@ from lifebus_transports.http.operations import (
     extensions,
     jobs,
     logins,
+    metrics,
     receipts,
     sessions,
     signals,
@@ -53,6 +54,7 @@ class Gateway(Struct, frozen=True, kw_only=True):
     calls: Calls
     kind_of: KindOf
     following: Following
+    metrics: Callable[[], str]
     identity: Identity
     is_secure: bool = False
     compression: bool = False
@@ -80,6 +82,7 @@ def make_application(gateway: Gateway) -> ASGIApp:
             suggestions.served(has_queue=gateway.has_queue),
             approvals.served(),
             extensions.served(),
+            metrics.served(gateway.metrics),
             *gateway.further,
         )
     )

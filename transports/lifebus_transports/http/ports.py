@@ -127,10 +127,14 @@ KindOf = Callable[[str], Literal["user", "system", "deleted"]]
 
 
 class Backend(Struct, frozen=True, kw_only=True):
-    """The broker that a gateway belongs to; `has_queue` says whether it takes jobs."""
+    """The broker that a gateway belongs to.
+
+    `has_queue` says whether it takes jobs; `metrics` returns its metrics in the text format of Prometheus.
+    """
 
     calls: Calls
     recorded: Recorded
     order: OrderJournal
     kind_of: KindOf
     has_queue: bool
+    metrics: Callable[[], str]

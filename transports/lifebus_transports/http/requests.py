@@ -15,7 +15,7 @@ from lifebus_contract import LifebusError
 from lifebus_transports.http.access.checks import Headers
 from lifebus_transports.http.access.rbac import RoleActor
 from lifebus_transports.http.operations.errors import HttpRefusal, refusal_of, refuse
-from lifebus_transports.http.operations.operation import Operation, RouteReply, RouteRequest, Serve
+from lifebus_transports.http.operations.operation import JSON, Operation, RouteReply, RouteRequest, Serve
 from lifebus_transports.http.ports import Calls, GatewayPeer
 
 MAX_BODY: Final = 1_048_576
@@ -41,15 +41,17 @@ def endpoint_of(operation: Operation, serve: Serve, calls: Calls) -> Endpoint:
         except Exception:  # noqa: BLE001  a defect of ours costs this request, not the broker
             _log.exception("gateway_failed", operation=operation.name)
             found = refuse(500, "internal_error", "the gateway failed on this request; see the broker's log")
-        return respond(found)
+        return respond(found, operation.media)
 
     return answer
 
 
-def respond(found: Any) -> Response:
-    """Return an answer as bytes."""
+def respond(found: Any, media: str = JSON) -> Response:
+    """Return an answer as bytes; where `media` is not JSON, refusals still are."""
+    if isinstance(found, str) and media != JSON:
+        return Response(found, media_type=media)
     reply = found if isinstance(found, RouteReply) else RouteReply(200, found)
-    response = Response(msgspec.json.encode(reply.body), reply.status, media_type="application/json")
+    response = Response(msgspec.json.encode(reply.body), reply.status, media_type=JSON)
     for name, value in reply.headers:
         response.headers[name] = value
     return response

@@ -113,6 +113,7 @@ def _gateway_of(settings: GatewaySettings, backend: Backend, following: Followin
         compression=settings.compression,
         kind_of=backend.kind_of,
         has_queue=backend.has_queue,
+        metrics=backend.metrics,
     )
 
 

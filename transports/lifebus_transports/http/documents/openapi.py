@@ -10,7 +10,7 @@ from msgspec import Struct
 from lifebus_contract import CONTRACT_VERSION
 from lifebus_transports.http.following.opening import StreamQuery
 from lifebus_transports.http.operations.errors import ErrorBody
-from lifebus_transports.http.operations.operation import Gate, Operation
+from lifebus_transports.http.operations.operation import JSON, Gate, Operation
 from lifebus_transports.http.operations.table import OPERATIONS
 
 REFERENCE: Final = "#/components/schemas/{name}"
@@ -100,7 +100,7 @@ def _responses(operation: Operation) -> dict[str, Any]:
     return {
         str(status): {
             "description": HTTPStatus(status).phrase,
-            "content": {"application/json": {"schema": _reference(kind)}},
+            "content": {operation.media if kind is str else JSON: {"schema": _reference(kind)}},
         }
         for status, kind in sorted(kinds.items())
     }
@@ -136,7 +136,7 @@ def _types(operation: Operation) -> list[type[Struct]]:
 def _reference(kind: Any) -> dict[str, Any]:
     if isinstance(kind, type) and issubclass(kind, Struct):
         return {"$ref": REFERENCE.format(name=_name(kind))}
-    return {"type": "object"}
+    return {"type": "string" if kind is str else "object"}
 
 
 def _name(kind: type[Struct]) -> str:

@@ -9,6 +9,11 @@ from msgspec import Struct
 from lifebus_transports.http.access.rbac import RoleActor
 from lifebus_transports.http.ports import Calls, GatewayPeer
 
+OK: Final = "ok"
+
+JSON: Final = "application/json"
+"""The media type of all answers but those of operations that name another."""
+
 
 class Gate(StrEnum):
     """What a caller has to show."""
@@ -39,7 +44,8 @@ class NoFields(Struct, frozen=True, forbid_unknown_fields=True):
 class Operation(Struct, frozen=True, kw_only=True):
     """One route.
 
-    `answers` maps status codes to the types of their bodies, those of refusals too; `roles` may call it where its gate
+    `answers` maps status codes to the types of their bodies, those of refusals too; `media` is the media type of a 200,
+    whose body is text where that is not JSON; `roles` may call it where its gate
     is `ROLE`.  `path` names parameters in braces, which are the fields of `place`; `query` and `body` are read into
     those types, and what does not fit is refused; with `body_last`, not before what is wrong with the place.
     """
@@ -55,6 +61,7 @@ class Operation(Struct, frozen=True, kw_only=True):
     body_last: bool = False
     answers: Mapping[int, Any]
     gate: Gate = Gate.TOKEN
+    media: str = JSON
     roles: tuple[str, ...] = ()
     page: PageNeeds = PageNeeds.BY_METHOD
 
@@ -105,5 +112,3 @@ Raises:
 
 Served = Mapping[str, Serve]
 """What serves each operation of a family, by its name."""
-
-OK: Final = "ok"

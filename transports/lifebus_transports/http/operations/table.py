@@ -10,6 +10,7 @@ from lifebus_transports.http.operations import (
     extensions,
     jobs,
     logins,
+    metrics,
     receipts,
     sessions,
     signals,
@@ -21,6 +22,7 @@ from lifebus_transports.http.operations.operation import Operation, Serve, Serve
 OPERATIONS: Final[tuple[Operation, ...]] = (
     *broker.OPERATIONS,
     *logins.OPERATIONS,
+    *metrics.OPERATIONS,
     *receipts.OPERATIONS,
     *sessions.OPERATIONS,
     *signals.OPERATIONS,

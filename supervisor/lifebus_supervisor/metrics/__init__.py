@@ -1,0 +1,1 @@
+"""What a broker measures of itself, as Prometheus reads it (docs/metrics.md)."""
