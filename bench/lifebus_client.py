@@ -8,14 +8,15 @@ import asyncio
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import lifebus
-from bench.measures.flood import CLIENT, flood, request
+from bench.measures.flood import CLIENT, Pace, flood, request
 from bench.peers.process import find_program, start, stop, workspace
-from bench.workload import Item, Rate, Stopwatch, chunks
+from bench.workload import Item, Rate, Stopwatch, chunks, paced
 from lifebus_contract import LifebusError
 from lifebus_transports.messages.reads import Backfill
 
@@ -101,6 +102,7 @@ class Lifebus:
 
     def __init__(self, running: Broker) -> None:
         self.pid = running.pid
+        self.broker = running
         self._runtime_dir = running.runtime_dir
         self.settings = asyncio.run(self._describe())
 
@@ -111,6 +113,11 @@ class Lifebus:
             return flood(self._runtime_dir, items, size, in_flight).rate
         return asyncio.run(self._batches(items, size))
 
+    def overload(self, items: Sequence[Item], size: int, in_flight: int, offered: float) -> Rate:
+        """Emit several lists at once (bare socket), and what is refused again: `offered` receipts a second in all."""
+        found = flood(self._runtime_dir, items, size, in_flight, Pace(offered))
+        return replace(found.rate, refusals=found.refusals)
+
     def singles(self, items: Sequence[Item], in_flight: int) -> Rate:
         """Emit one request a message, `in_flight` at a time on one connection."""
         return flood(self._runtime_dir, items, 1, in_flight).rate
@@ -118,6 +125,14 @@ class Lifebus:
     def one_by_one(self, items: Sequence[Item]) -> list[float]:
         """Emit one request after the other (client library)."""
         return asyncio.run(self._one_by_one(items))
+
+    def trickle(self, batches: Iterable[Sequence[Item]], pause: float) -> None:
+        """Emit list after list, or single requests where a list holds one (client library)."""
+        asyncio.run(self._trickle(batches, pause))
+
+    def follow(self, take: Callable[[str], bool]) -> None:
+        """Follow the whole ledger from now on (client library)."""
+        asyncio.run(self._follow(take))
 
     def receipt_size(self) -> int:
         """Return the size in bytes of one recorded receipt."""
@@ -153,6 +168,17 @@ class Lifebus:
                 await bus.emit(one)
                 seconds.append(time.perf_counter() - started)
         return seconds
+
+    async def _trickle(self, batches: Iterable[Sequence[Item]], pause: float) -> None:
+        async with lifebus.connect(CLIENT, runtime_dir=self._runtime_dir) as bus:
+            async for batch in paced(batches, pause):
+                await (bus.emit(request(batch[0])) if len(batch) == 1 else bus.emit([request(one) for one in batch]))
+
+    async def _follow(self, take: Callable[[str], bool]) -> None:
+        async with lifebus.connect(CLIENT, runtime_dir=self._runtime_dir) as bus:
+            async for receipt in bus.receipts():
+                if take(receipt.idempotency_key or ""):
+                    return
 
 
 async def _ping(runtime_dir: Path) -> bool:

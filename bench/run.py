@@ -14,12 +14,14 @@ from bench.measures import (
     commands,
     consumers,
     durability,
+    end_to_end,
     extensions,
     flows,
     gateway,
     growth,
     harness_time,
     hook,
+    hook_choices,
     overload,
     proxy,
     queue,
@@ -245,7 +247,8 @@ def _hook(run: Run) -> list[Aim]:
 
 
 def _harnesses(run: Run) -> list[Aim]:
-    """Measure the harnesses that `make e2e` has installed; the others have no figures."""
+    """Measure hooks by themselves, and the harnesses that `make e2e` has installed; the others have no figures."""
+    hook_choices.report(run)
     rounds = 5 if run.quick else 20
     aims: list[Aim] = []
     for name in harness_time.MEASURED:
@@ -284,6 +287,7 @@ PARTS: dict[str, Callable[[Run], list[Aim]]] = {
     "extensions": _extensions,
     **gateway.PARTS,
     **queue.PARTS,
+    **end_to_end.PARTS,
     **overload.PARTS,
     "tee": _tee,
     "hook": _hook,

@@ -4,9 +4,10 @@ The work for each receipt is the same everywhere: check the idempotency key, tak
 append durably, publish to subscribers, acknowledge.  Every acknowledgement is counted.
 """
 
+import asyncio
 import itertools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,6 +15,7 @@ import psutil
 
 RECEIPT_BYTES = 400
 SESSIONS = 50
+_MAX_LATE_S = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +33,8 @@ class Rate:
 
     acknowledged: int
     seconds: float
+    refusals: Sequence[float] = ()
+    """The seconds to each refusal, after which the client asked again."""
 
     @property
     def per_second(self) -> float:
@@ -50,12 +54,24 @@ class Peer(Protocol):
         """Record the items in batches of `size`, `in_flight` batches at a time."""
         ...
 
+    def overload(self, items: Sequence[Item], size: int, in_flight: int, offered: float) -> Rate:
+        """As `batches`, with far too many under way; what is refused is offered again, `offered` receipts a second."""
+        ...
+
     def singles(self, items: Sequence[Item], in_flight: int) -> Rate:
         """Record the items by one message each, `in_flight` messages at a time."""
         ...
 
     def one_by_one(self, items: Sequence[Item]) -> list[float]:
         """Record the items one after the other; return the seconds that each took."""
+        ...
+
+    def trickle(self, batches: Iterable[Sequence[Item]], pause: float) -> None:
+        """Record batch after batch, one each `pause` seconds; a batch is asked for when its time has come."""
+        ...
+
+    def follow(self, take: Callable[[str], bool]) -> None:
+        """Subscribe to everything, and hand on the key of each receipt until `take` says that it was the last."""
         ...
 
 
@@ -71,10 +87,25 @@ def items(count: int, sessions: int = SESSIONS, size: int = RECEIPT_BYTES) -> li
     ]
 
 
+def item(key: str, size: int = RECEIPT_BYTES) -> Item:
+    """Return one receipt of session 0 whose key a subscriber finds in the bytes that a peer stores."""
+    head = f'{{"key":"{key}","padding":"'.encode()
+    return Item(session=0, key=key, body=head + b"x" * (size - len(head) - 2) + b'"}')
+
+
 def chunks(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
     """Cut the items into batches."""
     for start in range(0, len(items), size):
         yield items[start : start + size]
+
+
+async def paced(batches: Iterable[Sequence[Item]], pause: float) -> AsyncIterator[Sequence[Item]]:
+    """Yield batch after batch when its time has come, which is every `pause` seconds, whatever the last one took."""
+    due = time.perf_counter()
+    for batch in batches:
+        yield batch
+        due = max(due + pause, time.perf_counter() - _MAX_LATE_S)
+        await asyncio.sleep(max(0.0, due - time.perf_counter()))
 
 
 def percentile(values: Sequence[float], share: float) -> float:

@@ -1,7 +1,8 @@
 """Requests over a bare DEALER socket, many in flight, and how long each answer took."""
 
 import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,69 +19,113 @@ from lifebus_transports.messages.emissions import Emit, EmitAnswer
 CLIENT = "bench"
 ADAPTER = "codex"
 EVENT = "context.compacted"
+_PATIENCE_S = 30.0
+_BURST_S = 0.1
 _answers = msgspec.msgpack.Decoder(EmitAnswer)
 _refusals = msgspec.msgpack.Decoder(RefusalInfo)
 
 
+_Message = tuple[bytes, bytes]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flood:
-    """The rate of acknowledged receipts, and the seconds from each message to its answer."""
+    """The rate of acknowledged receipts, and the seconds from each message to its acknowledgement or refusal."""
 
     rate: Rate
     waits: list[float]
+    refusals: list[float]
+
+
+class Pace:
+    """Lets at most so many receipts a second be sent; no more than a tenth of a second's share at once."""
+
+    def __init__(self, per_second: float, now: Callable[[], float] = time.perf_counter) -> None:
+        self._per_second, self._now = per_second, now
+        self._due = now()
+
+    def wait(self) -> float:
+        """Return the seconds until the next message may be sent; 0 where it may now."""
+        return max(0.0, self._due - self._now())
+
+    def spend(self, receipts: int) -> None:
+        """Take note of a message that was sent."""
+        self._due = max(self._due, self._now() - _BURST_S) + receipts / self._per_second
 
 
 @dataclass(slots=True)
 class _Window:
-    """What is under way on one socket."""
+    """What is under way on one socket; `again` is what was refused and has to be sent once more."""
 
     dealer: "zmq.Socket[bytes]"
-    sent_at: dict[int, float] = field(default_factory=dict)
+    under_way: dict[int, tuple[float, _Message]] = field(default_factory=dict)
+    again: deque[_Message] = field(default_factory=deque)
     waits: list[float] = field(default_factory=list)
+    refusals: list[float] = field(default_factory=list)
     acknowledged: int = 0
-    refused: list[int] = field(default_factory=list)
 
-    def send(self, number: int, emissions: tuple[Emission, ...]) -> None:
-        """Send a message; `number` comes back with its answer."""
-        message = _message(number, emissions)
-        self.sent_at[number] = time.perf_counter()
+    def send(self, message: _Message) -> None:
+        """Send a message; its number comes back with its answer."""
+        self.under_way[decode_header(message[0])[0]] = time.perf_counter(), message
         self.dealer.send_multipart(message)
 
-    def take(self) -> None:
-        """Wait for an answer, and take all that are there."""
-        if not self.dealer.poll(30_000):
-            raise RuntimeError("no answer within 30 s")
+    def take(self, patience: float) -> None:
+        """Wait for an answer, so many seconds at most, and take all that are there."""
+        self.dealer.poll(1 + int(1e3 * patience))
         while True:
             try:
                 header, body = self.dealer.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:
                 return
-            number, verb = decode_header(header)
-            self.waits.append(time.perf_counter() - self.sent_at.pop(number))
-            if verb == ANSWER_OK:
-                self.acknowledged += _count(body)
-            elif _refusals.decode(body).code == "busy":
-                self.refused.append(number)
-            else:
-                raise RuntimeError(f"refused: {body!r}")
+            self._answered(header, body)
+
+    def _answered(self, header: bytes, body: bytes) -> None:
+        number, verb = decode_header(header)
+        began, message = self.under_way.pop(number)
+        seconds = time.perf_counter() - began
+        if verb == ANSWER_OK:
+            self.waits.append(seconds)
+            self.acknowledged += _count(body)
+        elif _refusals.decode(body).code == "busy":
+            self.refusals.append(seconds)
+            self.again.append(message)
+        else:
+            raise RuntimeError(f"refused: {body!r}")
 
 
-def flood(runtime_dir: Path, items: Sequence[Item], size: int, in_flight: int) -> Flood:
+def flood(runtime_dir: Path, items: Sequence[Item], size: int, in_flight: int, pace: Pace | None = None) -> Flood:
     """Emit the items in messages of `size`, so many messages at a time on one connection; refused ones again."""
     requests = [Emission(request=request(item)) for item in items]
+    messages = (_message(start, tuple(requests[start : start + size])) for start in range(0, len(items), size))
     with zmq.Context() as context, context.socket(zmq.DEALER) as dealer:
         dealer.setsockopt(zmq.LINGER, 0)
+        dealer.setsockopt(zmq.SNDHWM, 0)  # the window bounds what is under way; a send must not wait
         dealer.connect(f"ipc://{runtime_dir / 'requests.ipc'}")
-        window, watch, sent = _Window(dealer), Stopwatch(), 0
+        window, watch = _Window(dealer), Stopwatch()
+        heard = time.perf_counter()
         while window.acknowledged < len(items):
-            while sent < len(items) and len(window.sent_at) < in_flight:
-                window.send(sent, tuple(requests[sent : sent + size]))
-                sent += size
-            window.take()
-            again, window.refused = window.refused, []
-            for number in again:
-                window.send(number, tuple(requests[number : number + size]))
-        return Flood(rate=watch.rate(window.acknowledged), waits=window.waits)
+            wait = _send_some(window, messages, size, in_flight, pace)
+            before = len(window.under_way)
+            window.take(wait)
+            now = time.perf_counter()
+            heard = now if len(window.under_way) < before else heard
+            if now - heard > _PATIENCE_S:
+                raise RuntimeError(f"no answer within {_PATIENCE_S:.0f} s")
+        return Flood(rate=watch.rate(window.acknowledged), waits=window.waits, refusals=window.refusals)
+
+
+def _send_some(window: _Window, messages: Iterator[_Message], size: int, in_flight: int, pace: Pace | None) -> float:
+    """Fill the window as far as the pace allows; return the seconds to wait for answers before more may be sent."""
+    while len(window.under_way) < in_flight:
+        if pace and (wait := pace.wait()):
+            return wait
+        message = window.again.popleft() if window.again else next(messages, None)
+        if message is None:
+            break
+        window.send(message)
+        if pace:
+            pace.spend(size)
+    return _PATIENCE_S
 
 
 def one_message(number: int, items: Sequence[Item]) -> tuple[bytes, bytes]:

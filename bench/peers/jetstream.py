@@ -5,15 +5,16 @@ with our own reply inbox costs the client less than one future a message, so thi
 """
 
 import asyncio
+import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import nats
 
 from bench.peers.process import find_program, free_port, server, workspace
-from bench.workload import Item, Peer, Rate, Stopwatch
+from bench.workload import Item, Peer, Rate, Stopwatch, paced
 
 CONFIG = """
 host: "127.0.0.1"
@@ -51,6 +52,10 @@ class JetStream:
         """Publish `size` messages and await their acknowledgements, `in_flight` such batches at a time."""
         return asyncio.run(self._windowed(items, size, in_flight))
 
+    def overload(self, items: Sequence[Item], size: int, in_flight: int, offered: float) -> Rate:  # noqa: ARG002
+        """Record the items by `in_flight` batches at once: this server refuses none."""
+        return self.batches(items, size, in_flight)
+
     def singles(self, items: Sequence[Item], in_flight: int) -> Rate:
         """Publish one message at a time, `in_flight` of them unacknowledged."""
         return asyncio.run(self._windowed(items, 1, in_flight))
@@ -58,6 +63,14 @@ class JetStream:
     def one_by_one(self, items: Sequence[Item]) -> list[float]:
         """Publish and await the acknowledgement, message by message."""
         return asyncio.run(self._one_by_one(items))
+
+    def trickle(self, batches: Iterable[Sequence[Item]], pause: float) -> None:
+        """Publish batch after batch, the messages of one at once, and await their acknowledgements."""
+        asyncio.run(self._trickle(batches, pause))
+
+    def follow(self, take: Callable[[str], bool]) -> None:
+        """Follow the whole stream with an ordered push consumer."""
+        asyncio.run(self._follow(take))
 
     @asynccontextmanager
     async def sender(self) -> AsyncIterator[Callable[[Item], Awaitable[object]]]:
@@ -96,6 +109,18 @@ class JetStream:
                 await stream.publish(f"r.{item.session}", item.body, headers={"Nats-Msg-Id": item.key})
                 seconds.append(time.perf_counter() - started)
         return seconds
+
+    async def _trickle(self, batches: Iterable[Sequence[Item]], pause: float) -> None:
+        async with self.sender() as send:
+            async for batch in paced(batches, pause):
+                await asyncio.gather(*(send(one) for one in batch))
+
+    async def _follow(self, take: Callable[[str], bool]) -> None:
+        async with await nats.connect(self._url) as connection:
+            following = await connection.jetstream().subscribe("r.>", ordered_consumer=True)
+            async for message in following.messages:
+                if take(json.loads(message.data)["key"]):
+                    return
 
 
 class _Window:

@@ -4,10 +4,12 @@ The client is redis-py with its C parser; where many single messages are in flig
 socket, since that is the fastest a Python program can talk to Redis.
 """
 
+import asyncio
 import hashlib
+import json
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,7 +17,7 @@ import hiredis
 import redis
 
 from bench.peers.process import find_program, free_port, server, workspace
-from bench.workload import Item, Peer, Rate, Stopwatch, chunks
+from bench.workload import Item, Peer, Rate, Stopwatch, chunks, paced
 
 SCRIPT = """
 local known = redis.call('GET', KEYS[1])
@@ -63,11 +65,12 @@ class RedisStreams:
             return self._windowed(items, size, in_flight)
         watch, acknowledged = Stopwatch(), 0
         for batch in chunks(items, size):
-            pipeline = self._redis.pipeline(transaction=False)
-            for item in batch:
-                pipeline.evalsha(SHA, 3, *_keys(item), item.body)
-            acknowledged += len(pipeline.execute())
+            acknowledged += self._record(batch)
         return watch.rate(acknowledged)
+
+    def overload(self, items: Sequence[Item], size: int, in_flight: int, offered: float) -> Rate:  # noqa: ARG002
+        """Record the items by `in_flight` batches at once: this server refuses none."""
+        return self.batches(items, size, in_flight)
 
     def singles(self, items: Sequence[Item], in_flight: int) -> Rate:
         """Record the items by one command each, `in_flight` at a time on one connection."""
@@ -81,6 +84,30 @@ class RedisStreams:
             self._redis.evalsha(SHA, 3, *_keys(item), item.body)
             seconds.append(time.perf_counter() - started)
         return seconds
+
+    def trickle(self, batches: Iterable[Sequence[Item]], pause: float) -> None:
+        """Record pipeline after pipeline (redis-py)."""
+        asyncio.run(self._trickle(batches, pause))
+
+    def follow(self, take: Callable[[str], bool]) -> None:
+        """Read the stream of session 0 from its start, with XREAD BLOCK (redis-py)."""
+        client, last = redis.Redis(*self._address), b"0"
+        while True:
+            for _, entries in client.xread({"s:0": last}, count=1_000, block=10_000):
+                for last, fields in entries:  # noqa: B007  read after the loop
+                    if take(json.loads(fields[b"r"])["key"]):
+                        return
+
+    async def _trickle(self, batches: Iterable[Sequence[Item]], pause: float) -> None:
+        async for batch in paced(batches, pause):
+            # Not awaited: nothing else runs on this loop, and redis-py is faster so.
+            self._record(batch)
+
+    def _record(self, batch: Sequence[Item]) -> int:
+        pipeline = self._redis.pipeline(transaction=False)
+        for item in batch:
+            pipeline.evalsha(SHA, 3, *_keys(item), item.body)
+        return len(pipeline.execute())
 
     def _windowed(self, items: Sequence[Item], size: int, in_flight: int) -> Rate:
         reader = hiredis.Reader()

@@ -2,7 +2,7 @@
 
 import re
 
-from bench.measures import durability, overload
+from bench.measures import durability, end_to_end, overload
 from support.paths import REPOSITORY
 
 PAGE = (REPOSITORY / "docs/reliability.md").read_text()
@@ -16,7 +16,8 @@ def commands() -> list[tuple[str, list[str]]]:
 
 def bench_parts() -> set[str]:
     text = (REPOSITORY / "bench/run.py").read_text().partition("\nPARTS")[2].partition("}\n")[0]
-    return set(re.findall(r'^    "(\w+)":', text, re.MULTILINE)) | {*durability.PARTS, *overload.PARTS}
+    own = set(re.findall(r'^    "(\w+)":', text, re.MULTILINE))
+    return own | {*durability.PARTS, *end_to_end.PARTS, *overload.PARTS}
 
 
 def test_every_command_of_the_page_is_one_of_make() -> None:

@@ -68,6 +68,25 @@ async def test_other_work_gets_its_turn_in_the_middle_of_a_burst() -> None:
     assert len(turns) > 3
 
 
+async def test_a_turn_of_the_loop_has_one_turn_of_reading_while_messages_come_and_more_is_to_be_served() -> None:
+    """What is due by a poke and by the descriptor at once must not add up: each would be due again the next time."""
+    begun: list[int] = []
+    turns: list[int] = []
+
+    def ask_for_more() -> None:
+        reader.poke()
+
+    with pair() as (one, other):
+        reader = SocketReader(one, lambda _: None, begun=lambda: begun.append(1), drained=ask_for_more)
+        for _ in range(MANY):
+            other.send(b"asked")
+            await asyncio.sleep(0)
+            turns.append(len(begun))
+            begun.clear()
+        reader.close()
+    assert set(turns) == {1}
+
+
 async def test_a_closed_reader_calls_no_handler_and_leaves_the_socket_open() -> None:
     seen: list[Message] = []
     with pair() as (one, other):

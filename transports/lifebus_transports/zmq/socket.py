@@ -60,7 +60,7 @@ class SocketReader:
         self._fd = int(socket.getsockopt(zmq.FD))
         self._poked = False
         self._closed = False
-        self._loop.add_reader(self._fd, self._drain)
+        self._loop.add_reader(self._fd, self._readable)
         self.poke()
 
     def poke(self) -> None:
@@ -74,6 +74,11 @@ class SocketReader:
         if not self._closed:
             self._closed = True
             self._loop.remove_reader(self._fd)
+
+    def _readable(self) -> None:
+        # One turn of reading a turn of the loop: where one is due already, a second one would breed a third.
+        if not self._poked:
+            self._drain()
 
     def _drain(self) -> None:
         self._poked = False
