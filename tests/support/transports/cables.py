@@ -29,7 +29,11 @@ class Cable:
         """Pass one connection on until both sides are done."""
         async with client:
             await self._whole.wait()
-            async with await anyio.connect_tcp("127.0.0.1", self.target) as server, anyio.create_task_group() as tasks:
+            try:
+                server = await anyio.connect_tcp("127.0.0.1", self.target)
+            except OSError:  # the gateway is gone: so is the connection
+                return
+            async with server, anyio.create_task_group() as tasks:
                 tasks.start_soon(self._pass, client, server)
                 tasks.start_soon(self._pass, server, client)
 
