@@ -2,7 +2,6 @@
 
 import json
 import os
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,8 +13,9 @@ from lifebus.cli.bus.dashboard import make_link
 from lifebus_supervisor.daemon.composition import Daemon
 from support.integration.hooking import call_hook
 from support.running import short_directory
-from support.transports.browser import BROWSER, Page, open_page
+from support.transports.browser import BROWSER, open_page
 from support.transports.cables import laid_cable
+from support.transports.dashboards import SCREENS, client_of, enter
 from support.transports.gateway import emit, running_gateway
 
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
@@ -33,19 +33,6 @@ POSITIONS: Final = """
 })()
 """
 """Every position that the tail shows, read by scrolling through it."""
-
-
-def client_of(daemon: Daemon) -> AbstractAsyncContextManager[lifebus.Bus]:
-    """A client of a broker."""
-    return lifebus.connect("t", runtime_dir=daemon.settings.runtime_dir)
-
-
-async def enter(page: Page, daemon: Daemon, *, write: bool = False, port: int = 0) -> None:
-    """Log a page in at a gateway; with a port, by way of that port."""
-    url, _, code = make_link(daemon.settings.runtime_dir, write=write).url.partition("/#")
-    await page.size(1440, 900)
-    await page.open(f"{f'http://localhost:{port}' if port else url}/#{code}")
-    await page.until("document.querySelector('#connection').dataset.state === 'live'")
 
 
 async def work(daemon: Daemon, bus: lifebus.Bus) -> None:
@@ -168,7 +155,7 @@ async def test_the_tail_pauses_without_loss_filters_and_jumps(tmp_path: Path) ->
         await emit(bus, "s1", 1_500)
         await enter(page, daemon)
         await page.press("g")
-        await page.press("2")
+        await page.press("t")
         await page.shows("to 1500 · live")
         await page.press(" ")
         await emit(bus, "s1", 12)
@@ -210,7 +197,3 @@ async def test_no_screen_has_a_serious_fault_of_accessibility(tmp_path: Path) ->
                 found = json.loads(await page.run("axe.run().then((found) => JSON.stringify(found.violations))"))
                 serious = [one for one in found if one["impact"] in {"serious", "critical"}]
                 assert serious == [], (name, colors)
-
-
-SCREENS: Final = {"now": "Needs you", "tail": "receipts from"}
-"""Each screen, and a text that it shows once it is there."""

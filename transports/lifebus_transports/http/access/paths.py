@@ -7,7 +7,7 @@ from urllib.parse import quote, unquote_to_bytes
 PAGE: Final = "/"
 """The address of the dashboard; where in it somebody is stands behind a `#`, which no server gets."""
 
-FILE: Final = "/dashboard/{name}"
+FILE: Final = "/dashboard/{name:path}"
 """The address of its modules, its style and its picture."""
 
 _STRAY_PERCENT: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")

@@ -10,6 +10,7 @@ from lifebus_transports.http.operations.errors import refuse
 from lifebus_transports.http.requests import respond
 
 _INDEX: Final = "index.html"
+_SCREENS: Final = "screens/"
 _TYPES: Final = {
     ".html": "text/html",
     ".js": "text/javascript",
@@ -19,11 +20,16 @@ _TYPES: Final = {
 
 
 class DashboardFiles:
-    """Gives out the files of the folder `static`; there are no others, whatever an address says."""
+    """Gives out the files of the folder `static` and its folder of screens; there are no others."""
 
     def __init__(self) -> None:
         folder = files("lifebus_transports.http.dashboard").joinpath("static")
-        self._files = {one.name: one.read_bytes() for one in folder.iterdir() if _type_of(one.name)}
+        self._files = {
+            f"{below}{one.name}": one.read_bytes()
+            for below in ("", _SCREENS)
+            for one in folder.joinpath(below).iterdir()
+            if _type_of(one.name)
+        }
 
     async def answer(self, request: Request) -> Response:
         """Answer with a file."""

@@ -4,25 +4,22 @@ import { LoggedOut, login, logout } from "./access.js";
 import { Feed } from "./feed.js";
 import { el, replace, setText } from "./dom.js";
 import { count, duration } from "./format.js";
-import { now } from "./now.js";
+import { failed, keepFocus, keepTimes } from "./parts.js";
 import { gapText } from "./receipts.js";
-import { say } from "./notice.js";
+import { copy, say } from "./notice.js";
+import { addressOf, links, placeOf, screensFor } from "./screens.js";
 import { Store } from "./store.js";
-import { tail } from "./tail.js";
 import { help, listenToKeys } from "./keys.js";
 import { applyTheme, nextTheme } from "./theme.js";
 
-/** The screens, in the order of the keys `g 1`, `g 2` …: name, label, what makes it. */
-const SCREENS = [
-  ["now", "Now", now],
-  ["tail", "Tail", tail],
-];
 const main = document.getElementById("main");
 const store = new Store();
 let screen = null;
+let shows = 0;
 let waitingFor = new Set();
 
 applyTheme();
+keepTimes();
 begin();
 
 async function begin() {
@@ -43,7 +40,7 @@ async function begin() {
     onState: connection,
   });
   store.listen(announce);
-  listenToKeys({ screens: SCREENS.map(([name]) => name), navigate, keys: () => screen?.keys ?? {} });
+  listenToKeys({ screens: screensFor(scope), navigate, keys: () => screen?.keys ?? {} });
   show(context);
   return feed.open();
 }
@@ -59,37 +56,40 @@ async function guard(work) {
   }
 }
 
-function show(context) {
+/** Show the screen of the address; where another one was asked for meanwhile, nothing. */
+async function show(context) {
   const place = placeOf(location.hash);
-  const found = SCREENS.find(([name]) => name === place.name) ?? SCREENS[0];
-  screen?.close();
-  screen = found[2](context, place);
-  replace(main, screen.node);
-  document.title = `${found[1]} · lifebus`;
+  const screens = screensFor(context.scope);
+  const found = screens.find(({ name }) => name === place.name) ?? screens[0];
+  const number = (shows += 1);
+  let module;
+  try {
+    module = await found.load();
+  } catch (fault) {
+    // Without a network a screen that was never open cannot be.
+    if (number === shows) replace(main, failed(fault, () => show(context)));
+    return;
+  }
+  if (number !== shows) return;
+  screen?.close?.();
+  screen = { ...module.open(context, place), command: () => module.command(place, context) };
+  keepFocus(main, () => replace(main, screen.node));
+  document.title = `${found.label} · lifebus`;
   for (const link of document.querySelectorAll("#screens a")) {
-    if (link.dataset.screen === found[0]) link.setAttribute("aria-current", "page");
+    if (link.dataset.screen === found.name) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
 }
 
-/** Return what an address names: `#/session/claude/ID?at=7` has a name, parts and parameters. */
-export function placeOf(hash) {
-  const [path, query = ""] = hash.replace(/^#\/?/, "").split("?");
-  const [name, ...parts] = path.split("/").map(decodeURIComponent);
-  return { name, parts, parameters: Object.fromEntries(new URLSearchParams(query)) };
-}
-
 function navigate(name, parts = [], parameters = {}) {
-  const given = Object.entries(parameters).filter(([, value]) => value !== "" && value !== undefined && value !== null);
-  const query = new URLSearchParams(given).toString();
-  location.hash = `#/${[name, ...parts.map(encodeURIComponent)].join("/")}${query ? `?${query}` : ""}`;
+  location.hash = addressOf(name, parts, parameters);
 }
 
 function drawFrame({ scope }) {
-  replace(document.getElementById("screens"),
-    ...SCREENS.map(([name, label]) => el("a", { href: `#/${name}`, "data-screen": name }, label)));
+  replace(document.getElementById("screens"), ...links(scope));
   replace(document.getElementById("tools"),
     el("span", { class: "muted" }, scope === "write" ? "may act" : "reads only"),
+    el("button", { type: "button", click: () => screen && copy(screen.command()) }, "Copy as command"),
     el("button", { type: "button", click: () => say(`Colours: ${nextTheme()}`) }, "Colours"),
     el("button", { type: "button", click: help }, "Keys"),
     el("button", { type: "button", click: () => logout().finally(() => location.reload()) }, "Log out"));
@@ -126,7 +126,8 @@ function announce({ sessions }) {
 
 /** Show how to get in. */
 function outside(why) {
-  screen?.close();
+  shows += 1;
+  screen?.close?.();
   screen = null;
   replace(document.getElementById("screens"));
   replace(main,

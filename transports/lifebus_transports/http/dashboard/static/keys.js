@@ -4,7 +4,7 @@ import { el } from "./dom.js";
 import { ask } from "./notice.js";
 
 const KEYS = [
-  ["g, then a number", "go to a screen, in the order above"], ["j, k, arrows", "the next or previous row"],
+  ["g, then a letter", "go to a screen; each link above names its letter"], ["j, k, arrows", "the next or previous row"],
   ["Home, End", "the first or last row"], ["space", "pause the tail, or go on"], ["/", "filter"], ["?", "these keys"],
 ];
 
@@ -16,8 +16,8 @@ export function listenToKeys({ screens, navigate, keys }) {
     if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
     const wasGoing = isGoing;
     isGoing = event.key === "g";
-    const found = wasGoing ? screens[Number(event.key) - 1] : undefined;
-    if (found) return navigate(found);
+    const found = wasGoing ? screens.find(({ key }) => key === event.key) : undefined;
+    if (found) return navigate(found.name);
     if (event.key === "?") return help();
     // A button that has the focus keeps its own keys.
     if (event.target.closest("button, a") && (event.key === " " || event.key === "Enter")) return undefined;

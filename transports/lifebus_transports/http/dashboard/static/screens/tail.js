@@ -1,11 +1,11 @@
 // The screen "Tail": receipts as they come, with filters, a pause without loss, and jumps to a position.
 
-import { el, replace, setText } from "./dom.js";
-import { count } from "./format.js";
-import { VirtualList } from "./list.js";
-import { details, line } from "./receipts.js";
+import { commandLine } from "../command.js";
+import { el, replace, setText } from "../dom.js";
+import { count } from "../format.js";
+import { VirtualList } from "../list.js";
+import { details, line } from "../receipts.js";
 import { TailWindow } from "./tail_window.js";
-import { copy } from "./notice.js";
 
 const EVENTS = [
   "session.starting", "session.started", "frame.opening", "frame.opened", "context.pressure_observed",
@@ -14,8 +14,8 @@ const EVENTS = [
 ];
 const STATUSES = ["observed", "delivered", "skipped", "degraded", "failed"];
 
-/** Return the screen; `place.parameters` hold filters, and with `at` a position. */
-export function tail({ store, navigate }, place) {
+/** Open the screen; `place.parameters` hold filters, and with `at` a position. */
+export function open({ store, navigate }, place) {
   const { at, ...filters } = place.parameters;
   const window = new TailWindow(filters);
   const side = el("aside", { "aria-label": "The chosen receipt" });
@@ -90,7 +90,7 @@ export function tail({ store, navigate }, place) {
   return {
     node: el("section", { class: "tail" },
       el("h1", {}, "Tail"),
-      toolbar({ filters, navigate, window, pauseButton, jump }),
+      toolbar({ filters, navigate, pauseButton, jump }),
       summaryLine,
       el("div", { class: "split" }, list.node, side)),
     keys: { " ": toggle, "/": () => document.getElementById("filter-session").focus() },
@@ -101,7 +101,7 @@ export function tail({ store, navigate }, place) {
   };
 }
 
-function toolbar({ filters, navigate, window, pauseButton, jump }) {
+function toolbar({ filters, navigate, pauseButton, jump }) {
   const change = (name) => (event) => navigate("tail", [], { ...filters, [name]: event.target.value });
   const position = el("input", { id: "filter-position", type: "number", min: "1", placeholder: "position" });
   return el("form", {
@@ -118,8 +118,7 @@ function toolbar({ filters, navigate, window, pauseButton, jump }) {
     id: "filter-session", value: filters.session ?? "", placeholder: "id", size: "14", change: change("session"),
   })),
   el("label", {}, "Jump to ", position),
-  pauseButton,
-  el("button", { type: "button", click: () => copy(commandOf(window.filters)) }, "Copy as command"));
+  pauseButton);
 }
 
 function choice(name, label, values, chosen, change) {
@@ -130,15 +129,8 @@ function choice(name, label, values, chosen, change) {
 }
 
 /** Return the command that shows the same. */
-export function commandOf({ adapter, session, event, status }) {
-  const words = ["lifebus", "tail"];
-  if (session && adapter) words.push("--session", quoted(`${adapter}/${session}`));
-  else if (adapter) words.push("--adapter", quoted(adapter));
-  if (event) words.push("--event", event);
-  if (status) words.push("--status", status);
-  return words.join(" ");
-}
-
-function quoted(word) {
-  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+export function command({ parameters: { adapter, session, event, status } }) {
+  return commandLine("tail",
+    session && adapter ? ["--session", `${adapter}/${session}`] : adapter ? ["--adapter", adapter] : [],
+    event ? ["--event", event] : [], status ? ["--status", status] : []);
 }

@@ -1,7 +1,7 @@
 // The part of the ledger that the tail shows: at most so many rows without a hole, read from the ledger around it.
 
-import { read } from "./access.js";
-import { rowOf } from "./store.js";
+import { read } from "../access.js";
+import { rowOf } from "../store.js";
 
 export const MOST = 4_000;
 const PAGE = 1_024;

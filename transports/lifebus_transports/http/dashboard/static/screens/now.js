@@ -1,16 +1,22 @@
 // The screen "Now": who needs a person, who works, whose context fills up, and what fell silent.
 
-import { el, replace, svg } from "./dom.js";
-import { ago, clock, count, duration, moment } from "./format.js";
-import { sessionKey } from "./store.js";
-import { pressureLine } from "./pressure.js";
+import { el, replace, svg } from "../dom.js";
+import { count, duration, moment } from "../format.js";
+import { time } from "../parts.js";
+import { nameOf, sessionPlace, stateOf } from "../sessions.js";
+import { sessionKey } from "../store.js";
+import { pressureLine } from "../pressure.js";
 
-const SILENT_MS = 5 * 60_000; // a session that works and says nothing for so long is shown as silent
 const RECENT_MS = 24 * 3_600_000; // ended sessions are shown for so long
 const WORDS = { permission: "to allow something", input: "for an answer", idle: "for the next prompt" };
 
-/** Return the screen. */
-export function now({ store, navigate }) {
+/** Return the command that shows the same. */
+export function command() {
+  return "lifebus top";
+}
+
+/** Open the screen. */
+export function open({ store, navigate }) {
   const needs = el("section", { "aria-labelledby": "needs-title", class: "needs" });
   const cards = el("ul", { class: "cards", "aria-label": "Sessions" });
   const broker = el("p", { class: "muted" });
@@ -35,16 +41,6 @@ export function now({ store, navigate }) {
   };
 }
 
-/** Return what a session is doing: a symbol, a word, and a class. */
-export function stateOf(session, at = Date.now()) {
-  if (session.ended) return ["■", "ended", "quiet"];
-  const waits = session.waiting ?? [];
-  if (waits.some((one) => one.waitingFor !== "idle")) return ["⚑", "waits for you", "bad"];
-  if (waits.length || !session.openFrames.length) return ["○", "idle", "quiet"];
-  if (at - session.lastAtMs > SILENT_MS) return ["…", "silent", "warn"];
-  return ["▶", "works", "good"];
-}
-
 function rank(session) {
   return ["waits for you", "silent", "works", "idle", "ended"].indexOf(stateOf(session)[1]);
 }
@@ -56,7 +52,7 @@ function needing(sessions) {
   return [
     el("h2", { id: "needs-title" }, `⚑ Needs you (${waiting.length})`),
     el("ul", {}, ...waiting.map(([session, wait]) => el("li", {},
-      el("a", { href: place(session) }, nameOf(session)),
+      el("a", { href: sessionPlace(session) }, nameOf(session)),
       ` waits ${WORDS[wait.waitingFor] ?? wait.waitingFor}${wait.kind ? `: ${wait.kind}` : ""}`,
       el("span", { class: "muted", title: moment(wait.sinceMs) }, ` for ${duration(Date.now() - wait.sinceMs)}`)))),
   ];
@@ -66,7 +62,7 @@ function card(session, store) {
   const [mark, word, kind] = stateOf(session);
   const points = store.pressure.get(sessionKey(session.adapterId, session.sessionId)) ?? [];
   return el("li", { class: `card ${kind}`, "data-session": session.sessionId },
-    el("h2", {}, el("a", { href: place(session) }, nameOf(session))),
+    el("h2", {}, el("a", { href: sessionPlace(session) }, nameOf(session))),
     el("p", { class: "state" }, el("span", { "aria-hidden": "true" }, `${mark} `), word),
     el("p", { class: "muted" }, [session.adapterId, session.cwd, session.gitBranch].filter(Boolean).join(" · ")),
     session.title ? el("p", { class: "title" }, session.title) : null,
@@ -75,8 +71,7 @@ function card(session, store) {
     el("p", { class: "muted" },
       [counted(session.turns, "turn"), counted(session.subagents, "sub-agent"), counted(session.compactions, "compaction"),
         counted(session.failures, "failure")].filter(Boolean).join(" · ")),
-    el("p", { class: "muted" }, "last sign of life ",
-      el("time", { title: moment(session.lastAtMs) }, `${ago(session.lastAtMs)}, ${clock(session.lastAtMs)}`)));
+    el("p", { class: "muted" }, "last sign of life ", time(session.lastAtMs)));
 }
 
 function meter(session) {
@@ -110,15 +105,6 @@ function empty(store) {
   return el("li", {}, heard
     ? "No session was at work in the last day."
     : "No harness has said anything yet. `lifebus hooks install` lets one in; `lifebus doctor` says what is missing.");
-}
-
-/** Return the address of a session's screen. */
-export function place(session) {
-  return `#/session/${encodeURIComponent(session.adapterId)}/${encodeURIComponent(session.sessionId)}`;
-}
-
-function nameOf(session) {
-  return session.name ?? `${session.adapterId}/${session.sessionId}`;
 }
 
 function counted(number, noun) {

@@ -1,0 +1,10 @@
+// The command that shows the same as a screen.
+
+/** Return a command of words, quoted where a shell needs it; those that are empty are left out. */
+export function commandLine(...words) {
+  return ["lifebus", ...words.flat()].filter((one) => one !== "" && one !== null && one !== undefined).map(quoted).join(" ");
+}
+
+function quoted(word) {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+}
