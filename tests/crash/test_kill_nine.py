@@ -17,7 +17,7 @@ import pytest
 import lifebus
 from lifebus_broker.snapshots.compactions.state_cache import boundary
 from lifebus_contract import TransportError, encode_json
-from support.broker_process import broker_process, until
+from support.broker_process import BrokerProcess, broker_process, until
 from support.crash.commit_ways import WAY, WAYS
 from support.crash.ledger_file import History, Recorded
 from support.crash.oracle import SESSIONS, Oracle
@@ -35,7 +35,8 @@ ON_DISK = "/var/tmp" if Path("/var/tmp").is_dir() else None
 """Where syncs take the time that they take: brokers that start and die faster than followers join prove nothing."""
 JOIN_S = 10.0
 """How long a follower tries to join: the next broker is there at once, and may be killed before it was joined."""
-SETTINGS: dict[str, Any] = {"LIFEBUS_RETENTION_KEEP_MB": str(effort(12, 48)), "LIFEBUS_RETENTION_CHECK_S": "1"}
+KEEP_MB = effort(12, 48)
+SETTINGS: dict[str, Any] = {"LIFEBUS_RETENTION_KEEP_MB": str(KEEP_MB), "LIFEBUS_RETENTION_CHECK_S": "1"}
 """The ledger is pruned while the broker is killed, and never of what was not looked at before.
 
 In 12 MB fit more receipts than are sent between two looks.  With half of that retention may overtake the test: size
@@ -100,17 +101,19 @@ class Trial:
 
     async def run(self, cycles: int) -> None:
         async with anyio.create_task_group() as tasks:
-            for number in range(cycles):
+            number, pruned = 0, False
+            while number < cycles or not pruned:
                 async with broker_process(self.directory, **self.settings) as broker:
                     if number == 0:
                         for follower in self.followers:
                             tasks.start_soon(follower.follow, broker.runtime_dir)
-                    # late: before about the 20th of 25 lives a lucky draw may have left the ledger within its limit
-                    if number == cycles * 7 // 8:
-                        await self._pruned(broker.runtime_dir)
+                    # late, for as many lives as it takes: how much is sent in a life is drawn
+                    if not pruned and number >= cycles * 7 // 8:
+                        pruned = await self._pruned(broker)
                     await self._cycle(broker.runtime_dir, partial(broker.signal, signal.SIGKILL))
                 if number % CHECK_EVERY == 0:
                     await asyncio.to_thread(self._read, broker.ledger_path)
+                number += 1
             async with broker_process(self.directory, **self.settings) as broker:
                 await asyncio.to_thread(self.oracle.settle, broker.runtime_dir)
                 await asyncio.to_thread(self._read, broker.ledger_path)
@@ -121,11 +124,14 @@ class Trial:
                     await self._cached(bus)
             tasks.cancel_scope.cancel()
 
-    async def _pruned(self, runtime_dir: Path) -> None:
-        """Let one broker live until it begins to drop receipts: it may be quick to be killed, and slow to begin."""
-        async with lifebus.connect("onlooker", runtime_dir=runtime_dir) as bus:
+    async def _pruned(self, broker: BrokerProcess) -> bool:
+        """Let a broker live until it has dropped receipts, where its ledger is larger than the limit; tell whether."""
+        async with lifebus.connect("onlooker", runtime_dir=broker.runtime_dir, timeout=PATIENCE_S) as bus:
+            if broker.ledger_path.stat().st_size <= KEEP_MB << 20 and not (await bus.status()).ledger.floor:
+                return False
             with anyio.fail_after(PATIENCE_S):
                 await until_answered(bus.status, lambda status: status.ledger.floor)
+            return True
 
     async def _cached(self, bus: lifebus.Bus) -> None:
         """Wait for a state cache: each life before may have been too short for one, and its boundary may be pruned."""
