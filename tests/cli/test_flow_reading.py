@@ -11,11 +11,11 @@ import pytest
 
 from lifebus import Bus
 from lifebus.cli.errors import explain
-from lifebus.cli.flows.run import submitted
+from lifebus.cli.flows.run import FollowOptions, RunPrinter, follow_run, submitted
 from lifebus_contract import TransportError
 from lifebus_contract.flows import FlowDefinition, StepDefinition
-from lifebus_contract.questions import Question, QuestionInfo
-from lifebus_contract.runs import ContextSignals, RunInfo, StepInfo, TryInfo
+from lifebus_contract.questions import AnswerAction, Question, QuestionAnswer, QuestionInfo
+from lifebus_contract.runs import ContextSignals, RunInfo, RunStatus, StepInfo, StepStatus, TryInfo
 from lifebus_transports.messages.flows import RunSummary
 from support.command_line import Shell, broker_up
 from support.flow_files import AT_ONCE, HELD, process_of, tell, write
@@ -200,6 +200,55 @@ def test_a_submission_of_which_nothing_is_known_says_how_to_repeat_it(owner: str
     code, lines = explain(raised.value)
     assert (code, lines[0]) == (69, "the broker is gone")
     assert f"`lifebus flow run 'my flow.toml' --id sent-1{words}` is the same run" in lines[1]
+
+
+class BehindBus:
+    """A bus whose run has not yet taken the answer to its first question, and asks a second one afterwards."""
+
+    def __init__(self) -> None:
+        self.waited_from: list[int] = []
+
+    @property
+    def flows(self) -> "BehindBus":
+        return self
+
+    inbox = flows
+
+    async def wait(self, run_id: str, number: int) -> RunInfo:
+        self.waited_from.append(number)
+        return waiting_run(run_id, number + 1, "q_second")
+
+    async def show(self, question_id: str) -> QuestionInfo:
+        question = Question(question_id=question_id, client_id="c", title="Go on?", reason="why", asked_at_ms=1)
+        answer = QuestionAnswer(action=AnswerAction.PROCEED, responder="me", responded_at_ms=2)
+        return QuestionInfo(question=question, answer=answer if question_id == "q_first" else None)
+
+
+def waiting_run(run_id: str, number: int, question_id: str) -> RunInfo:
+    step = StepInfo(step_id="a", status=StepStatus.ASKING, question_id=question_id)
+    return RunInfo(
+        run_id=run_id,
+        name="f",
+        client_id="c",
+        root="/r",
+        owner="broker",
+        status=RunStatus.WAITING,
+        started_at_ms=1,
+        steps=(step,),
+        number=number,
+    )
+
+
+@pytest.mark.parametrize("json", [False, True])
+def test_a_question_that_was_just_answered_does_not_end_the_following(
+    json: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flow = FlowDefinition(name="f", client_id="c", root="/r", steps=(StepDefinition(step_id="a", command=("x",)),))
+    bus, printer = BehindBus(), RunPrinter(flow, json=json)
+    options = FollowOptions(until_asked=True)
+    code = anyio.run(follow_run, cast("Bus", bus), waiting_run("behind-1", 5, "q_first"), printer, options)
+    assert (code, bus.waited_from) == (4, [5])
+    assert "q_second" in capsys.readouterr().out
 
 
 def test_json_is_one_whole_run_a_line(tmp_path: Path, shell: Shell) -> None:

@@ -16,7 +16,7 @@ from lifebus.cli.connection import on_bus
 from lifebus.cli.exit_codes import ExitCode
 from lifebus.cli.flows.check import load_flow, say_warnings
 from lifebus.cli.flows.common import COLORS, exit_of, find_run, person
-from lifebus.cli.flows.questions import QuestionPrinter, asked_ids
+from lifebus.cli.flows.questions import QuestionPrinter, asked_ids, open_questions
 from lifebus.cli.terminal import clean, paint, put, put_whole_json, say
 from lifebus.flows.progress import Change, changes
 from lifebus_contract import BrokerBusy, DeadlineExceeded, StateConflict, TransportError
@@ -87,7 +87,7 @@ def run(
     async def begin(bus: "Bus") -> ExitCode:
         found[:] = [name]
         begun = await submitted(bus, flow, name, file)
-        return await _follow(bus, begun, RunPrinter(flow, json=connection.json), follow)
+        return await follow_run(bus, begun, RunPrinter(flow, json=connection.json), follow)
 
     return _followed(lambda: on_bus(connection, begin, lasting=not follow.detach), found)
 
@@ -119,7 +119,7 @@ def resume(
         before = await bus.flows.show(found[0])
         seen = None if before.run.status.is_over else before.run
         printer = RunPrinter(before.definition, json=connection.json, seen=seen)
-        return await _follow(bus, await _resumed(bus, before.run), printer, follow)
+        return await follow_run(bus, await _resumed(bus, before.run), printer, follow)
 
     return _followed(lambda: on_bus(connection, go_on, lasting=not follow.detach), found)
 
@@ -159,8 +159,8 @@ def _followed(work: Callable[[], ExitCode], found: list[str]) -> ExitCode:
         return ExitCode.INTERRUPTED
 
 
-async def _follow(bus: "Bus", run: "RunInfo", printer: "RunPrinter", options: FollowOptions) -> ExitCode:
-    """Show what happens until the run is over, or as the options say."""
+async def follow_run(bus: "Bus", run: "RunInfo", printer: "RunPrinter", options: FollowOptions) -> ExitCode:
+    """Show what happens until the run is over, or as the options say; return the exit code."""
     if options.detach:
         printer.show_id(run)
         return ExitCode.OK
@@ -168,19 +168,23 @@ async def _follow(bus: "Bus", run: "RunInfo", printer: "RunPrinter", options: Fo
     printer.announce(run, "Ctrl-C leaves it running")
     printer.show(run)
     await questions.show(bus, run)
-    while not _is_enough(run, options):
+    while not await _is_enough(bus, run, options):
         looked = time.monotonic()
         run = await _next(bus, run)
         printer.show(run)
         await questions.show(bus, run)
-        # Each look has the whole run: a flow of many short phases must not be slowed by who follows it.
-        await asyncio.sleep(0 if _is_enough(run, options) else looked + _PACE_S - time.monotonic())
+        if not run.status.is_over:
+            # Each look has the whole run: a flow of many short phases must not be slowed by who follows it.
+            await asyncio.sleep(looked + _PACE_S - time.monotonic())
     printer.end(run)
     return exit_of(run)
 
 
-def _is_enough(run: "RunInfo", options: FollowOptions) -> bool:
-    return run.status.is_over or (options.until_asked and run.status is RunStatus.WAITING)
+async def _is_enough(bus: "Bus", run: "RunInfo", options: FollowOptions) -> bool:
+    """Whether the run is over, or waits for a person as the options say."""
+    if not options.until_asked or run.status is not RunStatus.WAITING:
+        return run.status.is_over
+    return bool(await open_questions(bus, run))  # a question that was just answered is still the run's for a moment
 
 
 async def _next(bus: "Bus", run: "RunInfo") -> "RunInfo":
