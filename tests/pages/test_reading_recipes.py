@@ -99,12 +99,15 @@ async def test_an_export_is_the_same_as_json_csv_and_sql(reader: Reader) -> None
 
 @needs_jq
 async def test_a_report_counts_what_happened(reader: Reader) -> None:
-    shown_to_people, numbers = saved("report", reader)
+    shown_to_people, numbers, as_page = saved("report", reader)
     async with broker_of(reader) as bus:
         await happened(bus, "session.started", "frame.opened", "frame.ended")
         shown = await ran(reader, shown_to_people)
         assert (shown.code, len(re.findall(r"(?m)^claude +- +1 +1 ", shown.text))) == (0, 2), shown.text
         assert (await ran(reader, numbers)).text == "claude -: 1 turns, 0 failures\n"
+        assert (await ran(reader, as_page)).code == 0
+    page = (reader.folder / "report.html").read_text()
+    assert page.count('<svg class="plot"') == 5
 
 
 async def test_a_backup_is_checked_and_comes_back(reader: Reader) -> None:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lifebus.cli.tools.report import count_text, span_text
-from lifebus.cli.tools.report_rules import ReportRow, Span, Sums, total_of
+from lifebus.cli.tools.report_rules import MAX_STEPS, ReportRow, Span, Sums, total_of
+from lifebus.cli.tools.report_words import count_text, span_text
 from lifebus_contract import Receipt, encode_json
 from lifebus_contract.codec import decode_receipt
 from support.histories import history
@@ -231,3 +231,24 @@ def test_spans_are_short(ms: int, text: str) -> None:
 @given(st.integers(0, 10**13))
 def test_a_count_takes_few_columns(count: int) -> None:
     assert len(count_text(count)) <= 6
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_steps_of_a_span_sum_up_to_its_rows(seed: int) -> None:
+    receipts = [entry.receipt for entry in history(seed, 400)]
+    times = [one.at_epoch_s * 1000 for one in receipts]
+    span = Span(since_ms=min(times) + 1, until_ms=max(times))
+    sums = Sums(span)
+    for one in receipts:
+        sums.add(one)
+    steps, rows = sums.steps({}), sums.rows({})
+    begins = {span.since_ms + number * span.step_ms for number in range(MAX_STEPS)}
+    assert {step.begins_ms for step in steps} <= begins
+    assert max(begins) <= span.until_ms
+    assert len(steps) > len(rows)
+    for row in rows:
+        own = [step for step in steps if (step.adapter_id, step.project) == (row.adapter_id, row.project)]
+        for name in ("turns", "compactions", "failures"):
+            assert sum(getattr(step, name) for step in own) == getattr(row, name)
+        peaks = [step.peak_used_pct for step in own if step.peak_used_pct is not None]
+        assert max(peaks, default=None) == row.peak_used_pct

@@ -3,16 +3,19 @@
 import time
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
+from cyclopts import Parameter
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_adapter, parse_moment
 from lifebus.cli.connection import on_bus
 from lifebus.cli.exit_codes import ExitCode, UsageError
-from lifebus.cli.terminal import put_json, put_table, say, time_text
+from lifebus.cli.terminal import put, put_json, put_table, say, time_text
 from lifebus.cli.tools.receipt_facts import Key, folder_of
-from lifebus.cli.tools.report_rules import ReportRow, Span, Sums, total_of
+from lifebus.cli.tools.report_rules import ReportRow, ReportStep, Span, Sums, total_of
+from lifebus.cli.tools.report_words import count_text, span_text
 
 if TYPE_CHECKING:
     from lifebus import Bus
@@ -37,6 +40,7 @@ class ActivityReport(Struct, frozen=True, kw_only=True):
     """What `lifebus report --json` prints (docs/json/report.json).
 
     `missing` counts receipts that are older than what the ledger keeps, or lost: the sums are too small by them.
+    `steps` has the same counts step by step, each `step_ms` long; steps in which nothing happened are left out.
     """
 
     since_ms: int
@@ -45,6 +49,14 @@ class ActivityReport(Struct, frozen=True, kw_only=True):
     missing: int
     rows: tuple[ReportRow, ...]
     total: ReportRow
+    step_ms: int
+    steps: tuple[ReportStep, ...]
+
+    def of_project(self, pattern: str) -> "ActivityReport":
+        """Return what it says of the projects whose names match a pattern."""
+        rows = tuple(row for row in self.rows if fnmatchcase(row.project, pattern))
+        steps = tuple(step for step in self.steps if fnmatchcase(step.project, pattern))
+        return replace(self, rows=rows, steps=steps, total=total_of(rows))
 
 
 def report(
@@ -53,6 +65,7 @@ def report(
     until: str | None = None,
     adapter: str | None = None,
     project: str | None = None,
+    html: Annotated[bool, Parameter(negative="")] = False,
     connection: ConnectionOptions = DEFAULT_CONNECTION,
 ) -> ExitCode:
     """Sum up what happened, by harness and project: sessions, turns, waits for people, failures, pressure, payloads.
@@ -65,26 +78,26 @@ def report(
         until: Until when; default: now.
         adapter: Only this harness.
         project: Only this project, the folder's name; * stands for any letters.
+        html: Write it to stdout as a page with plots, for a browser; the page needs nothing else.
         connection: Where the broker is, and the form of the answer.
     """
     begin = parse_moment(since)
     end_ms = int(parse_moment(until, flag="--until").timestamp() * 1000) if until is not None else _now_ms()
     span = Span(since_ms=int(begin.timestamp() * 1000), until_ms=end_ms)
+    if html and connection.json:
+        raise UsageError("--html and --json are two forms of one answer; give one of them")
     if span.until_ms < span.since_ms:
         raise UsageError("--until: that is before --since")
     wanted = parse_adapter(adapter) if adapter is not None else None
     found = on_bus(connection, lambda bus: summed(bus, span, wanted))
-    rows = tuple(row for row in found.rows if project is None or fnmatchcase(row.project, project))
-    found = ActivityReport(
-        since_ms=span.since_ms,
-        until_ms=span.until_ms,
-        receipts=found.receipts,
-        missing=found.missing,
-        rows=rows,
-        total=total_of(rows),
-    )
+    if project is not None:
+        found = found.of_project(project)
     if connection.json:
         put_json(found)
+    elif html:
+        from lifebus.cli.tools.report_page import page_of  # noqa: PLC0415
+
+        put(page_of(found))
     else:
         _show(found)
     return ExitCode.OK
@@ -117,6 +130,8 @@ async def summed(bus: "Bus", span: Span, adapter: str | None = None) -> Activity
         missing=missing,
         rows=rows,
         total=total_of(rows),
+        step_ms=span.step_ms,
+        steps=tuple(sums.steps(projects)),
     )
 
 
@@ -148,26 +163,6 @@ def _cells(row: ReportRow) -> Sequence[str]:
         _percent(row.last_used_pct),
         count_text(row.injected - row.taken_back),
     )
-
-
-def count_text(count: int) -> str:
-    """Return a number in at most five characters."""
-    for size, unit in ((1_000_000_000, "G"), (1_000_000, "M"), (10_000, "k")):
-        if count >= size:
-            return f"{count // (1_000 if unit == 'k' else size)}{unit}"
-    return str(count)
-
-
-def span_text(ms: int) -> str:
-    """Return a span of time in at most six characters: 48s, 3m, 2h05m, 12d."""
-    seconds = ms // 1000
-    if seconds < 60:  # noqa: PLR2004  a minute
-        return f"{seconds}s"
-    if seconds < 3_600:  # noqa: PLR2004  an hour
-        return f"{seconds // 60}m"
-    if seconds < 360_000:  # noqa: PLR2004  a hundred hours
-        return f"{seconds // 3_600}h{seconds % 3_600 // 60:02}m"
-    return f"{seconds // 86_400}d"
 
 
 def _percent(value: int | None) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from lifebus import LifecycleEvent, Receipt, ReceiptStatus
 from lifebus.cli.tools.receipt_facts import (
@@ -26,6 +27,9 @@ from lifebus.cli.tools.receipt_facts import (
 _REMEMBERED_FRAMES: Final = 64
 """How many of its newest frames a session remembers, as the broker's own count does."""
 
+MAX_STEPS: Final = 24
+"""Into how many steps a span is cut at most."""
+
 _FRAMES: Final = frozenset(
     {LifecycleEvent.FRAME_OPENING, LifecycleEvent.FRAME_OPENED, LifecycleEvent.FRAME_ENDING, LifecycleEvent.FRAME_ENDED}
 )
@@ -39,6 +43,16 @@ class Span(Struct, frozen=True, kw_only=True):
 
     since_ms: int
     until_ms: int
+
+    @property
+    def step_ms(self) -> int:
+        """How long a step of it is: the span has at most `MAX_STEPS`."""
+        return (self.until_ms - self.since_ms) // MAX_STEPS + 1
+
+    def step_of(self, at_ms: int) -> int:
+        """Return the number of the step in which a time is, from 0."""
+        # Receipts have whole seconds: the first of a span may seem to be older.
+        return max(0, at_ms - self.since_ms) // self.step_ms
 
 
 class ReportRow(Struct, frozen=True, kw_only=True):
@@ -62,6 +76,42 @@ class ReportRow(Struct, frozen=True, kw_only=True):
     last_used_pct: int | None = None
     injected: int = 0
     taken_back: int = 0
+
+
+class ReportStep(Struct, frozen=True, kw_only=True):
+    """What happened of one harness in one project in a step of the span, which begins at `begins_ms`.
+
+    All steps have the same length.  `peak_used_pct` is the highest measurement of a context in it.
+    """
+
+    adapter_id: str
+    project: str
+    begins_ms: int
+    turns: int = 0
+    compactions: int = 0
+    failures: int = 0
+    peak_used_pct: int | None = None
+
+
+class StepSums(Struct, kw_only=True):
+    """What happened in one session in one step so far."""
+
+    turns: int = 0
+    compactions: int = 0
+    failures: int = 0
+    peak_used_pct: int | None = None
+
+    def add(self, other: "StepSums") -> None:
+        """Add what happened in another session, or in another step."""
+        self.turns += other.turns
+        self.compactions += other.compactions
+        self.failures += other.failures
+        peaks = [peak for peak in (self.peak_used_pct, other.peak_used_pct) if peak is not None]
+        self.peak_used_pct = max(peaks, default=None)
+
+    def is_empty(self) -> bool:
+        """Whether nothing that counts has happened."""
+        return self == StepSums()
 
 
 class WaitClock(Struct, kw_only=True):
@@ -101,11 +151,8 @@ class SessionSums(Struct, kw_only=True):
     """What happened in one session so far."""
 
     project: str = UNKNOWN_PROJECT
-    turns: int = 0
+    steps: dict[int, StepSums] = field(default_factory=dict[int, StepSums])
     subagents: int = 0
-    compactions: int = 0
-    failures: int = 0
-    peak_used_pct: int | None = None
     last_used_pct: int | None = None
     measured_at: int = 0  # the number of the receipt that measured last
     injected: int = 0
@@ -138,11 +185,12 @@ class Sums:
         if cwd is not None:
             sums.project = folder_of(cwd)
         _add_payloads(sums, receipt)
+        step = sums.steps.setdefault(self.span.step_of(receipt.at_epoch_s * 1000), StepSums())
         if failed(receipt) and sums.failed != event_key(receipt):
-            sums.failures += 1
+            step.failures += 1
             sums.failed = event_key(receipt)
         if not repeats_event(receipt):
-            self._add_event(sums, receipt)
+            self._add_event(sums, step, receipt)
 
     def note_wait(self, key: Key, waiting_for: str, since_ms: int) -> None:
         """Note a wait that began before the span and has not ended yet."""
@@ -151,25 +199,49 @@ class Sums:
 
     def rows(self, projects: Mapping[Key, str]) -> list[ReportRow]:
         """Return a row for each harness and project, sorted; `projects` has those that no receipt of the span says."""
-        groups: dict[Key, list[SessionSums]] = {}
-        for key, sums in self._sessions.items():
+        for sums in self._sessions.values():
             sums.asked.end_all(self.span.until_ms)
             sums.idle.end_all(self.span.until_ms)
-            project = sums.project if sums.project != UNKNOWN_PROJECT else projects.get(key, UNKNOWN_PROJECT)
-            groups.setdefault((key[0], project), []).append(sums)
+        groups = self._groups(projects)
         return [_row(adapter, project, groups[adapter, project]) for adapter, project in sorted(groups)]
 
-    def _add_event(self, sums: SessionSums, receipt: Receipt) -> None:
+    def steps(self, projects: Mapping[Key, str]) -> list[ReportStep]:
+        """Return what happened step by step, by harness and project, sorted; steps without anything are left out."""
+        found: list[ReportStep] = []
+        for (adapter, project), group in sorted(self._groups(projects).items()):
+            steps: dict[int, StepSums] = {}
+            for number, step in (item for sums in group for item in sums.steps.items()):
+                steps.setdefault(number, StepSums()).add(step)
+            found += [
+                ReportStep(
+                    adapter_id=adapter,
+                    project=project,
+                    begins_ms=self.span.since_ms + number * self.span.step_ms,
+                    **asdict(step),
+                )
+                for number, step in sorted(steps.items())
+                if not step.is_empty()
+            ]
+        return found
+
+    def _groups(self, projects: Mapping[Key, str]) -> dict[Key, list[SessionSums]]:
+        groups: dict[Key, list[SessionSums]] = {}
+        for key, sums in self._sessions.items():
+            project = sums.project if sums.project != UNKNOWN_PROJECT else projects.get(key, UNKNOWN_PROJECT)
+            groups.setdefault((key[0], project), []).append(sums)
+        return groups
+
+    def _add_event(self, sums: SessionSums, step: StepSums, receipt: Receipt) -> None:
         event = receipt.event
         if event in _FRAMES:
-            _add_frame(sums, receipt)
+            _add_frame(sums, step, receipt)
         elif event is LifecycleEvent.CONTEXT_COMPACTED:
             # Every client that is asked about it gets a receipt of its own.
             if sums.compacted != event_key(receipt):
-                sums.compactions += 1
+                step.compactions += 1
                 sums.compacted = event_key(receipt)
         elif event is LifecycleEvent.CONTEXT_PRESSURE_OBSERVED:
-            self._add_pressure(sums, receipt)
+            self._add_pressure(sums, step, receipt)
         elif event is LifecycleEvent.SESSION_ENDED:
             for clock in (sums.asked, sums.idle):
                 clock.end_all(self._bounded(receipt.at_epoch_s * 1000))
@@ -189,11 +261,11 @@ class Sums:
             ended_ms = at_ms if waited_ms is None else since_ms + waited_ms
             clock.end(key, self._bounded(ended_ms), self._bounded(since_ms))
 
-    def _add_pressure(self, sums: SessionSums, receipt: Receipt) -> None:
+    def _add_pressure(self, sums: SessionSums, step: StepSums, receipt: Receipt) -> None:
         used = number_fact(receipt, "context_used_pct")
         if used is not None:
             sums.last_used_pct, sums.measured_at = used, self.receipts
-            sums.peak_used_pct = max(used, sums.peak_used_pct or 0)
+            step.peak_used_pct = max(used, step.peak_used_pct or 0)
 
     def _bounded(self, at_ms: int) -> int:
         return min(max(at_ms, self.span.since_ms), self.span.until_ms)
@@ -222,25 +294,28 @@ _COUNTS: Final = (
 
 def _row(adapter: str, project: str, group: list[SessionSums]) -> ReportRow:
     measured = [sums for sums in group if sums.last_used_pct is not None]
+    whole = StepSums()
+    for step in (step for sums in group for step in sums.steps.values()):
+        whole.add(step)
     newest = max(measured, key=lambda sums: sums.measured_at, default=None)
     return ReportRow(
         adapter_id=adapter,
         project=project,
         sessions=len(group),
-        turns=sum(sums.turns for sums in group),
+        turns=whole.turns,
         subagents=sum(sums.subagents for sums in group),
         waited_ms=sum(sums.asked.total_ms for sums in group),
         idle_ms=sum(sums.idle.total_ms for sums in group),
-        compactions=sum(sums.compactions for sums in group),
-        failures=sum(sums.failures for sums in group),
-        peak_used_pct=max((sums.peak_used_pct or 0 for sums in measured), default=None),
+        compactions=whole.compactions,
+        failures=whole.failures,
+        peak_used_pct=whole.peak_used_pct,
         last_used_pct=None if newest is None else newest.last_used_pct,
         injected=sum(sums.injected for sums in group),
         taken_back=sum(sums.taken_back for sums in group),
     )
 
 
-def _add_frame(sums: SessionSums, receipt: Receipt) -> None:
+def _add_frame(sums: SessionSums, step: StepSums, receipt: Receipt) -> None:
     frame = text_fact(receipt, "frame_id")
     if frame is None or frame in sums.frames:
         return
@@ -248,7 +323,7 @@ def _add_frame(sums: SessionSums, receipt: Receipt) -> None:
     if is_nested(receipt):
         sums.subagents += 1
     else:
-        sums.turns += 1
+        step.turns += 1
 
 
 def _add_payloads(sums: SessionSums, receipt: Receipt) -> None:
