@@ -6,7 +6,6 @@ import select
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,7 @@ from msgspec import Struct
 from lifebus_contract import LifebusError
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.daemon.log_file import end_of_log, open_log
+from lifebus_supervisor.daemon.own_commands import COMMAND as OWN_COMMAND
 from lifebus_supervisor.daemon.readiness import READY, VARIABLE
 from lifebus_transports.directories import home_directory
 from lifebus_transports.runtime_dir import broker_of, ensure_private_directory, lock_holder
@@ -25,8 +25,8 @@ from lifebus_transports.runtime_dir import broker_of, ensure_private_directory, 
 _START_S: Final = 60.0
 _LOOK_S: Final = 0.1
 
-COMMAND: Final = (sys.executable, "-P", "-m", "lifebus", "up")
-"""What runs a broker; `-P` keeps a folder called lifebus, wherever it is started, from taking the package's place."""
+COMMAND: Final = (*OWN_COMMAND, "up")
+"""What runs a broker."""
 
 
 class StartOutcome(Struct, frozen=True, kw_only=True):

@@ -15,6 +15,8 @@ from lifebus_contract import LifebusError
 from lifebus_supervisor.configuration.file import ConfigurationError
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.daemon.composition import Daemon
+from lifebus_supervisor.daemon.own_commands import CommandReports
+from lifebus_transports.processes import Commands
 
 if TYPE_CHECKING:
     from lifebus_transports.http.ports import ReceiptsRecorded, SignalsRecorded
@@ -129,6 +131,7 @@ def _serving(daemon: Daemon) -> "AbstractAsyncContextManager[Serving]":
             kind_of=kind_of,
             has_queue=settings.queue.enabled,
             metrics=daemon.metrics.text,
+            reports=CommandReports(settings, Commands(daemon.tasks).run_once),
         ),
         tasks=daemon.tasks,
         counters=daemon.gateway,

@@ -1,11 +1,15 @@
 """A page of the dashboard that is logged in, and the screens that it has."""
 
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 from typing import Final
+
+import httpx
 
 import lifebus
 from lifebus.cli.bus.dashboard import make_link
 from lifebus_supervisor.daemon.composition import Daemon
+from lifebus_transports.http.access.page_logins import KEY_HEADER
 from support.transports.browser import Page
 
 SCREENS: Final = {"now": "Needs you", "tail": "receipts from"}
@@ -23,3 +27,11 @@ async def enter(page: Page, daemon: Daemon, *, write: bool = False, port: int = 
     await page.size(1440, 900)
     await page.open(f"{f'http://localhost:{port}' if port else url}/#{code}")
     await page.until("document.querySelector('#connection').dataset.state === 'live'")
+
+
+async def log_in(client: httpx.AsyncClient, runtime_dir: Path, *, write: bool = False) -> httpx.Response:
+    """Use a new link as the page does; the client shows cookie and key from then on."""
+    code = make_link(runtime_dir, write=write).url.partition("#login=")[2]
+    answer = await client.post("/api/login", json={"code": code})
+    client.headers[KEY_HEADER] = answer.json()["key"]
+    return answer

@@ -103,6 +103,15 @@ async def sessions(at: Scene, kind: str) -> str:
     return " ".join(found)
 
 
+async def transcripts(at: Scene, kind: str) -> str:
+    """Whether its transcript is in the list, and in that with the workers' own."""
+    found: list[str] = []
+    for query in ({}, {"includeSystemOwned": "true"}):
+        data = (await at.client.get("/api/transcripts", params=query)).json()["data"]
+        found.append("yes" if kind in [one["sessionId"] for one in data] else "no")
+    return " ".join(found)
+
+
 async def receipts(at: Scene, kind: str) -> str:
     items = (await at.client.get("/api/receipts", params={"adapter": "codex", "session": kind})).json()["items"]
     return "facts" if items else "none"
@@ -175,6 +184,7 @@ DOORS: Final[dict[str, tuple[Door, tuple[str, str, str, str]]]] = {
     "upsertSuggestion": (upsert_suggestion, ("200", "403 system_session", "410 session_deleted", "404 no_session")),
     "decideApproval": (decide, ("200", "403 system_session", "410 session_deleted", "200")),
     "sessions": (sessions, ("yes yes yes", "no yes yes", "no no no", "no no no")),
+    "transcripts": (transcripts, ("yes yes", "no yes", "no no", "no no")),
     "receipts": (receipts, ("facts", "facts", "facts", "none")),
     "signals": (signals, ("some some", "none some", "deleted deleted", "none none")),
     "threads": (threads, ("kept", "none", "dropped", "none")),
@@ -197,6 +207,18 @@ OF_NO_SESSION: Final = {
     "job": "a job, which stays when its session is deleted",
     "cancelJob": "a job",
     "jobs": "a project",
+    "allJobs": "the jobs",
+    "questions": "questions to people, which stay when a session is deleted",
+    "answerQuestion": "a question",
+    "runs": "runs of flows",
+    "run": "a run of a flow, which stays when its sessions are deleted",
+    "abortRun": "a run of a flow",
+    "consumers": "the named consumers",
+    "resetConsumer": "a named consumer",
+    "ledger": "the ledger, as numbers",
+    "checkLedger": "the ledger's chain",
+    "doctor": "this machine",
+    "hooks": "the harnesses' settings on this machine",
     "extensions": "the extensions",
     "reloadExtensions": "the extensions",
 }

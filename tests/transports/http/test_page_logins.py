@@ -4,7 +4,6 @@ import time
 from itertools import count
 from pathlib import Path
 
-import httpx
 import pytest
 
 from lifebus.cli.bus.dashboard import make_link
@@ -18,6 +17,7 @@ from lifebus_transports.http.access.page_logins import (
     make_code,
 )
 from support.running import short_directory
+from support.transports.dashboards import log_in
 from support.transports.gateway import running_gateway
 
 TOKEN = "t" * 43
@@ -77,14 +77,6 @@ def test_a_session_needs_its_key_outlives_the_gateway_and_ends() -> None:
     assert logins.scope_of(code, write.key) is None
     clock.now += SESSION_MS
     assert logins.scope_of(read.cookie, read.key) is None
-
-
-async def log_in(client: httpx.AsyncClient, runtime_dir: Path, *, write: bool = False) -> httpx.Response:
-    """Use a new link as the page does; the client shows cookie and key from then on."""
-    code = make_link(runtime_dir, write=write).url.partition("#login=")[2]
-    answer = await client.post("/api/login", json={"code": code})
-    client.headers[KEY_HEADER] = answer.json()["key"]
-    return answer
 
 
 async def test_a_page_that_reads_may_not_write_and_one_that_writes_may() -> None:

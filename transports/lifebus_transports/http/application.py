@@ -23,11 +23,16 @@ from lifebus_transports.http.following.follower import Following
 from lifebus_transports.http.operations import (
     approvals,
     closing,
+    consumers,
     extensions,
+    flows,
+    inbox,
     jobs,
+    ledger,
     logins,
     metrics,
     receipts,
+    reports,
     sessions,
     signals,
     suggestions,
@@ -37,7 +42,7 @@ from lifebus_transports.http.operations.broker import BrokerRoutes
 from lifebus_transports.http.operations.errors import refuse
 from lifebus_transports.http.operations.operation import Served
 from lifebus_transports.http.operations.table import OPERATIONS, bind
-from lifebus_transports.http.ports import Calls, KindOf
+from lifebus_transports.http.ports import Calls, KindOf, ReportMaker
 from lifebus_transports.http.requests import endpoint_of, respond
 from lifebus_transports.http.sockets import SocketStreams
 
@@ -55,6 +60,7 @@ class Gateway(Struct, frozen=True, kw_only=True):
     kind_of: KindOf
     following: Following
     metrics: Callable[[], str]
+    reports: ReportMaker
     identity: Identity
     is_secure: bool = False
     compression: bool = False
@@ -68,24 +74,7 @@ def make_application(gateway: Gateway) -> ASGIApp:
     Raises:
         ValueError: an operation is served by nothing or twice.
     """
-    documents: Mapping[str, Callable[[], dict[str, Any]]] = {"openapi": openapi, "asyncapi": asyncapi}
-    served = bind(
-        (
-            BrokerRoutes(gateway.identity.tickets, documents).served(),
-            logins.LoginRoutes(gateway.identity.logins, is_secure=gateway.is_secure).served(),
-            receipts.served(),
-            sessions.served(gateway.kind_of),
-            signals.served(),
-            jobs.served(has_queue=gateway.has_queue),
-            transcripts.served(),
-            closing.served(gateway.kind_of),
-            suggestions.served(has_queue=gateway.has_queue),
-            approvals.served(),
-            extensions.served(),
-            metrics.served(gateway.metrics),
-            *gateway.further,
-        )
-    )
+    served = bind(_families(gateway))
     routes: list[BaseRoute] = [
         Route(operation.path, endpoint_of(operation, served[operation.name], gateway.calls), methods=[operation.method])
         for operation in OPERATIONS
@@ -107,6 +96,31 @@ def make_application(gateway: Gateway) -> ASGIApp:
         streams=frozenset({EVENTS, STREAM}),
         counters=gateway.following.counters,
         denied=partial(extensions.denied, gateway.calls),
+    )
+
+
+def _families(gateway: Gateway) -> tuple[Served, ...]:
+    """Return what serves the operations of each family."""
+    documents: Mapping[str, Callable[[], dict[str, Any]]] = {"openapi": openapi, "asyncapi": asyncapi}
+    return (
+        BrokerRoutes(gateway.identity.tickets, documents).served(),
+        logins.LoginRoutes(gateway.identity.logins, is_secure=gateway.is_secure).served(),
+        receipts.served(),
+        sessions.served(gateway.kind_of),
+        signals.served(),
+        jobs.served(has_queue=gateway.has_queue),
+        transcripts.served(),
+        closing.served(gateway.kind_of),
+        suggestions.served(has_queue=gateway.has_queue),
+        approvals.served(),
+        inbox.served(),
+        flows.served(),
+        consumers.served(),
+        ledger.served(),
+        reports.served(gateway.reports),
+        extensions.served(),
+        metrics.served(gateway.metrics),
+        *gateway.further,
     )
 
 

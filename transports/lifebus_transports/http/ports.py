@@ -126,10 +126,27 @@ KindOf = Callable[[str], Literal["user", "system", "deleted"]]
 """Says of a session whether it is a user's, one of the broker's own workers, or was deleted."""
 
 
+ReportName = Literal["doctor", "hooks"]
+"""Which report: of `lifebus doctor`, or of `lifebus hooks status`."""
+
+
+class ReportMaker(Protocol):
+    """What commands of lifebus find on this machine (fulfilled by `lifebus_supervisor.daemon.own_commands`)."""
+
+    async def __call__(self, name: ReportName, /) -> bytes:
+        """Return a report as JSON.
+
+        Raises:
+            LifebusError: it could not be made; `busy` where too many are asked for.
+        """
+        ...
+
+
 class Backend(Struct, frozen=True, kw_only=True):
     """The broker that a gateway belongs to.
 
-    `has_queue` says whether it takes jobs; `metrics` returns its metrics in the text format of Prometheus.
+    `has_queue` says whether it takes jobs; `metrics` returns its metrics in the text format of Prometheus;
+    `reports` makes reports about this machine.
     """
 
     calls: Calls
@@ -138,3 +155,4 @@ class Backend(Struct, frozen=True, kw_only=True):
     kind_of: KindOf
     has_queue: bool
     metrics: Callable[[], str]
+    reports: ReportMaker

@@ -114,6 +114,7 @@ def _gateway_of(settings: GatewaySettings, backend: Backend, following: Followin
         kind_of=backend.kind_of,
         has_queue=backend.has_queue,
         metrics=backend.metrics,
+        reports=backend.reports,
     )
 
 

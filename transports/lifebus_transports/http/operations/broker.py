@@ -44,6 +44,7 @@ class HarnessHealth(Struct, frozen=True, kw_only=True, rename="camel"):
     open_frames: int
     last_event: str | None
     last_event_age_s: int | None
+    last_hook_age_s: int | None
     silent: tuple[str, ...]
     degraded: tuple[str, ...]
 
@@ -153,6 +154,7 @@ class BrokerRoutes:
                     open_frames=one.open_frames,
                     last_event=one.last_event,
                     last_event_age_s=one.last_event_age_s,
+                    last_hook_age_s=one.last_hook_age_s,
                     silent=one.silent,
                     degraded=one.degraded,
                 )

@@ -88,6 +88,15 @@ OPERATIONS = (
         answers={200: JobAnswer, 404: JobNotFound, 409: JobOver, 503: ErrorBody},
     ),
     Operation(
+        name="allJobs",
+        method="GET",
+        path="/api/orchestrator/jobs",
+        summary="Returns the jobs of all projects, oldest first.",
+        tag="jobs",
+        query=JobsQuery,
+        answers={200: JobsAnswer},
+    ),
+    Operation(
         name="jobs",
         method="GET",
         path="/api/projects/{projectId}/orchestrator/jobs",
@@ -102,7 +111,12 @@ OPERATIONS = (
 
 def served(*, has_queue: bool) -> Served:
     """Return what serves each operation; without a queue nothing is cancelled."""
-    return {"job": _show, "cancelJob": partial(_cancel, require_queue(has_queue=has_queue)), "jobs": _list}
+    return {
+        "job": _show,
+        "cancelJob": partial(_cancel, require_queue(has_queue=has_queue)),
+        "jobs": _list_project,
+        "allJobs": _list_all,
+    }
 
 
 def require_queue(*, has_queue: bool) -> Callable[[], None]:
@@ -149,11 +163,17 @@ async def _cancel(require: Callable[[], None], asked: RouteRequest) -> JobAnswer
     return JobAnswer(job=job)
 
 
-async def _list(asked: RouteRequest) -> JobsAnswer:
+async def _list_project(asked: RouteRequest) -> JobsAnswer:
+    return await _list(asked, asked.place.project_id)
+
+
+async def _list_all(asked: RouteRequest) -> JobsAnswer:
+    return await _list(asked, None)
+
+
+async def _list(asked: RouteRequest, project_id: str | None) -> JobsAnswer:
     query: JobsQuery = asked.query
-    listing = JobListing(
-        project_id=asked.place.project_id, state=query.state, after=_place_of(query.after), limit=query.limit
-    )
+    listing = JobListing(project_id=project_id, state=query.state, after=_place_of(query.after), limit=query.limit)
     page: JobPage = await asked.calls.call(asked.peer, "job_list", listing)
     return JobsAnswer(data=page.jobs, next=None if page.next is None else f"{page.next[0]}:{page.next[1]}")
 

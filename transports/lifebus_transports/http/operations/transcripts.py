@@ -39,6 +39,22 @@ class TranscriptQuery(Struct, frozen=True, kw_only=True, rename="camel", forbid_
     limit: Annotated[int, Meta(ge=1, le=256)] = 64
 
 
+class TranscriptsFilter(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Which transcripts: those behind a session; those of the broker's own workers where they are asked for."""
+
+    after: Identifier | None = None
+    limit: Annotated[int, Meta(ge=1, le=256)] = 64
+    include_system_owned: bool = False
+
+
+class TranscriptsAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
+    """How transcripts stand, by session id; `next` is the one to go on behind."""
+
+    status: Literal["ok"] = OK
+    data: tuple[TranscriptInfo, ...]
+    next: str | None
+
+
 class EntryBody(Struct, frozen=True, kw_only=True, rename="camel"):
     """An entry to be merged into the one of its message id; other fields are left out.  Times are milliseconds."""
 
@@ -102,6 +118,15 @@ UNKNOWN: Final = {404: SessionNotFound, 410: SessionDeleted}
 
 OPERATIONS = (
     Operation(
+        name="transcripts",
+        method="GET",
+        path="/api/transcripts",
+        summary="Lists the transcripts that are kept.",
+        tag="sessions",
+        query=TranscriptsFilter,
+        answers={200: TranscriptsAnswer},
+    ),
+    Operation(
         name="session",
         method="GET",
         path="/api/sessions/{sessionId}",
@@ -127,7 +152,14 @@ OPERATIONS = (
 
 def served() -> Served:
     """Return what serves each operation."""
-    return {"session": _show, "upsertEntry": _upsert}
+    return {"transcripts": _list, "session": _show, "upsertEntry": _upsert}
+
+
+async def _list(asked: RouteRequest) -> TranscriptsAnswer:
+    query: TranscriptsFilter = asked.query
+    wanted = TranscriptsQuery(after=query.after, limit=query.limit, system_owned=query.include_system_owned)
+    found: TranscriptInfos = await asked.calls.call(asked.peer, "transcript_list", wanted)
+    return TranscriptsAnswer(data=found.transcripts, next=found.next)
 
 
 async def _show(asked: RouteRequest) -> SessionAnswer:
