@@ -26,6 +26,10 @@ _FLAGS: Final = (
     "--disable-component-update", "--disable-dev-shm-usage", "--remote-debugging-port=0", "--remote-allow-origins=*",
     "about:blank",
 )  # fmt: skip
+_NUMBERS: Final = {
+    "Tab": 9, "Enter": 13, "Escape": 27, "End": 35, "Home": 36,
+    "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40,
+}  # fmt: skip
 _WAIT: Final = """
 new Promise((resolve) => {
   const look = () => {
@@ -100,8 +104,10 @@ class Page:
     async def press(self, key: str) -> None:
         """Press a key."""
         text = {"text": key} if len(key) == 1 else {"text": "\r"} if key == "Enter" else {}
-        await self.call("Input.dispatchKeyEvent", type="keyDown", key=key, **text)
-        await self.call("Input.dispatchKeyEvent", type="keyUp", key=key)
+        # What the browser itself does with a key, such as going on to the next button, needs its number.
+        about = {"key": key, "code": key, "windowsVirtualKeyCode": _NUMBERS[key]} if key in _NUMBERS else {"key": key}
+        await self.call("Input.dispatchKeyEvent", type="keyDown", **about, **text)
+        await self.call("Input.dispatchKeyEvent", type="keyUp", **about)
 
     async def click(self, words: str) -> None:
         """Press the button or link that has these words."""

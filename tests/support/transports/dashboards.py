@@ -1,18 +1,33 @@
 """A page of the dashboard that is logged in, and the screens that it has."""
 
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
 import httpx
+import msgspec
 
 import lifebus
 from lifebus.cli.bus.dashboard import make_link
+from lifebus.demo.replay import load_recordings
+from lifebus_adapters import ADAPTERS
 from lifebus_supervisor.daemon.composition import Daemon
+from lifebus_supervisor.hook_intake.calls import HookCalls
 from lifebus_transports.http.access.page_logins import KEY_HEADER
-from support.transports.browser import Page
+from support.adapters.calls import captured
+from support.integration.hooking import call_hook
+from support.integration.serving import serving
+from support.paths import CAPTURES
+from support.transports.browser import Page, open_page
+from support.transports.gateway import Address, running_gateway
 
-SCREENS: Final = {"now": "Needs you", "tail": "receipts from"}
+SCREENS: Final = {
+    "now": "Needs you",
+    "session": "Choose a session.",
+    "session/claude/s1": " of ",
+    "tail": "receipts from",
+}
 """Each screen, and a text that it shows once it is there."""
 
 
@@ -35,3 +50,34 @@ async def log_in(client: httpx.AsyncClient, runtime_dir: Path, *, write: bool = 
     answer = await client.post("/api/login", json={"code": code})
     client.headers[KEY_HEADER] = answer.json()["key"]
     return answer
+
+
+SUBAGENTS: Final = "00000001-1708-4288-958b-069e282649ce"
+"""A recorded session of Claude Code with a sub-agent."""
+
+
+async def replay(daemon: Daemon) -> None:
+    """Call the hooks of the recorded sessions of three harnesses, and of one with a sub-agent."""
+    for recording in load_recordings():
+        for step in recording.steps:
+            await call_hook(daemon, recording.adapter, **msgspec.json.decode(step.stdin, type=dict[str, object]))
+    calls = HookCalls(daemon.bus, ADAPTERS, 1.0, supervision=daemon.supervisor)
+    for call, _ in captured(CAPTURES / "claude/print_subagent_error_fork/hooks.jsonl"):
+        await calls.handle(call)
+
+
+@asynccontextmanager
+async def recorded_page(
+    profile: Path, *, write: bool = False
+) -> AsyncGenerator[tuple[Page, Daemon, Address, lifebus.Bus]]:
+    """A page beside a broker that knows the recorded sessions, one of which took a payload of a client."""
+
+    async def note(_: lifebus.DispatchEnvelope) -> lifebus.CallbackResponse:
+        payload = lifebus.make_payload("notes", "Ask before you push.")
+        return lifebus.CallbackResponse.ok(lifebus.ReceiptStatus.DELIVERED, payload)
+
+    async with open_page(profile) as page, running_gateway() as (daemon, address), client_of(daemon) as bus:
+        async with serving(bus, note, ["frame.opening"], client_id="notes"):
+            await replay(daemon)
+        await enter(page, daemon, write=write)
+        yield page, daemon, address, bus

@@ -5,7 +5,8 @@ import { ask } from "./notice.js";
 
 const KEYS = [
   ["g, then a letter", "go to a screen; each link above names its letter"], ["j, k, arrows", "the next or previous row"],
-  ["Home, End", "the first or last row"], ["space", "pause the tail, or go on"], ["/", "filter"], ["?", "these keys"],
+  ["Home, End", "the first or last row"], ["space", "pause the tail, or go on"],
+  ["/", "filter"], ["[, ]", "the receipt before or after, of a session"], ["+, -, e", "zoom in or out, export a session"], ["?", "these keys"],
 ];
 
 /** Call what keys stand for; `keys` returns those of the screen. */

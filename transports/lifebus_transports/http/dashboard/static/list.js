@@ -5,7 +5,7 @@ import { el, replace } from "./dom.js";
 export const ROW = 28; // pixels; the style sheet has the same height
 const BEYOND = 8; // rows that are drawn above and below what is visible
 
-/** A list box over `rows`, of which `draw(row)` makes the content; `onChoose(row)` gets the row that is chosen. */
+/** A list box over `rows`, of which `draw(row)` makes the content; `onChoose(row, index)` gets the row that is chosen. */
 export class VirtualList {
   constructor({ label, draw, onChoose, onTop, onScroll }) {
     this.rows = [];
@@ -45,7 +45,7 @@ export class VirtualList {
     const isVisible = top >= this.node.scrollTop && top + ROW <= this.node.scrollTop + this.node.clientHeight;
     if (!isVisible) this.node.scrollTop = top - this.node.clientHeight / 2;
     this.paint();
-    this.on.onChoose?.(this.rows[index]);
+    this.on.onChoose?.(this.rows[index], index);
   }
 
   close() {

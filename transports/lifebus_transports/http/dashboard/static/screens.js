@@ -5,6 +5,7 @@ import { el } from "./dom.js";
 /** In the order of the navigation; a module is loaded when its screen is first opened. */
 export const SCREENS = [
   { name: "now", label: "Now", key: "n", scope: "read", load: () => import("./screens/now.js") },
+  { name: "session", label: "Session", key: "s", scope: "read", load: () => import("./screens/session.js") },
   { name: "tail", label: "Tail", key: "t", scope: "read", load: () => import("./screens/tail.js") },
 ];
 
