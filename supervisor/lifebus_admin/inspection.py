@@ -17,7 +17,7 @@ from lifebus_broker.ledger.sqlite.errors import read_errors, unreadable, user_er
 from lifebus_broker.ledger.sqlite.reader import Reader
 from lifebus_broker.ledger.sqlite.schema import check_library, library_version
 from lifebus_broker.ledger.sqlite.transfer.rescue import rescue_rows
-from lifebus_broker.ports import DamagedReceipt, Query
+from lifebus_broker.ports import DamagedReceipt, Page, Query
 from lifebus_broker.routing.negotiation import negotiate
 from lifebus_broker.routing.payload_validation import check_each
 from lifebus_contract import (
@@ -75,11 +75,21 @@ def receipts_of_file(path: Path, query: Backfill) -> Iterator[bytes]:
     Raises:
         LifebusError: it cannot be read, or the next receipt is damaged (``row_damaged``).
     """
+    for page in pages_of_file(path, query):
+        yield from (stored.receipt for stored in page.stored)
+
+
+def pages_of_file(path: Path, query: Backfill) -> Iterator[Page]:
+    """Yield the pages of a ledger file that the query asks for, up to the newest receipt.
+
+    Raises:
+        LifebusError: it cannot be read, or the next receipt is damaged (``row_damaged``).
+    """
     with user_errors(path), closing(Reader(_existing(path))) as reader:
         after = max(query.after, reader.page(query_of(query, 0)).floor)
         while True:
             page = reader.page(query_of(query, after))
-            yield from (stored.receipt for stored in page.stored)
+            yield page
             if page.damaged:
                 raise DamagedRow(page.damaged[0])
             after = page.next

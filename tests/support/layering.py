@@ -74,7 +74,7 @@ RULES: dict[str, Rule] = {
     "lifebus": _rule("lifebus_contract lifebus_transports", "anyio zmq msgpack msgspec structlog platformdirs"),
     "lifebus.cli": _rule(
         "lifebus_contract lifebus_adapters lifebus_transports lifebus_supervisor lifebus_admin",
-        "anyio msgspec cyclopts rich structlog platformdirs zmq",
+        "anyio arro3 msgspec cyclopts rich structlog platformdirs zmq",
     ),
     "lifebus.demo": _rule("lifebus_contract lifebus_transports", "anyio msgspec rich structlog"),
     "lifebus.hook": _rule(),

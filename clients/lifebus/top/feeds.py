@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from lifebus._internal.view import Gap, Position
-from lifebus.cli.read.receipts import newest
+from lifebus.cli.read.receipt_pages import newest
 from lifebus.top.facts import KEPT, Pair, TopFacts
 from lifebus_contract import LifebusError, Receipt
 from lifebus_contract.codec import decode_receipt

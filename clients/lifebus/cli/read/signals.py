@@ -15,7 +15,7 @@ from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_m
 from lifebus.cli.choices import AdapterName, Words, parse_adapters, split_values
 from lifebus.cli.connection import on_bus
 from lifebus.cli.exit_codes import ExitCode, UsageError
-from lifebus.cli.read.tail import parse_start
+from lifebus.cli.read.positions import parse_start
 from lifebus.cli.selection import Moment
 from lifebus.cli.terminal import clean, paint, put, put_bytes, say, size_text
 from lifebus.signals import SignalReceived

@@ -8,7 +8,8 @@ from cyclopts import Parameter
 from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions
 from lifebus.cli.connection import on_bus
 from lifebus.cli.exit_codes import ExitCode, UsageError
-from lifebus.cli.read.receipts import keeper, newest
+from lifebus.cli.read.positions import parse_start
+from lifebus.cli.read.receipt_pages import keeper, newest
 from lifebus.cli.selection import ANY_RECEIPT, ReceiptChoice, ReceiptFilter
 from lifebus.cli.session_names import SessionNames
 from lifebus.cli.terminal import say
@@ -71,22 +72,6 @@ async def _before_last(bus: "Bus", choice: ReceiptChoice, count: int, *, canarie
 
     (epoch, head), found = await newest(bus, choice.query(canaries=canaries), max(1, count), keeper(choice))
     return Position(epoch, found[0].position - 1 if found and count else head)
-
-
-def parse_start(text: str) -> "Position | int | str":
-    """Return a cursor, a position or ``start``.
-
-    Raises:
-        UsageError: another form.
-    """
-    from lifebus._internal.view import Position  # noqa: PLC0415
-
-    if text == "start":
-        return text
-    epoch, _, position = text.rpartition(":")
-    if not position.isascii() or not position.isdigit() or len(position) > 15:  # noqa: PLR2004  below 2^53
-        raise UsageError(f"--from: `{text[:64]}` is not POSITION, EPOCH:POSITION or start")
-    return Position(epoch, int(position)) if epoch else int(position)
 
 
 async def _print_all(
