@@ -25,6 +25,7 @@ from bench.measures import (
     overload,
     proxy,
     queue,
+    sessions,
     signals,
     throughput,
 )
@@ -289,6 +290,7 @@ PARTS: dict[str, Callable[[Run], list[Aim]]] = {
     **queue.PARTS,
     **end_to_end.PARTS,
     **overload.PARTS,
+    **sessions.PARTS,
     "tee": _tee,
     "hook": _hook,
     "harness": _harnesses,

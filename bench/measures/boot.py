@@ -74,15 +74,15 @@ def aims(boots: dict[int, Boot]) -> list[Aim]:
 
 
 def _boot(running: Broker, rounds: int) -> Boot:
-    cached = [_first_acknowledgement(running, bare=False) for _ in range(rounds)]
-    bare = [_first_acknowledgement(running, bare=True) for _ in range(rounds)]
+    cached = [first_acknowledgement(running, bare=False) for _ in range(rounds)]
+    bare = [first_acknowledgement(running, bare=True) for _ in range(rounds)]
     running.stop()
     rebuilt = _rebuild(running)
     running.start()
     return Boot(cached_s=statistics.median(cached), bare_s=statistics.median(bare), rebuilt_s=rebuilt)
 
 
-def _first_acknowledgement(running: Broker, *, bare: bool) -> float:
+def first_acknowledgement(running: Broker, *, bare: bool) -> float:
     """Kill the broker and start it; return the seconds until a request that already waits is answered."""
     # SIGKILL, so that no cache is written on the way out.
     running.kill()

@@ -2,7 +2,7 @@
 
 import re
 
-from bench.measures import durability, end_to_end, overload
+from bench.measures import durability, end_to_end, overload, sessions
 from support.paths import REPOSITORY
 
 PAGE = (REPOSITORY / "docs/reliability.md").read_text()
@@ -17,7 +17,7 @@ def commands() -> list[tuple[str, list[str]]]:
 def bench_parts() -> set[str]:
     text = (REPOSITORY / "bench/run.py").read_text().partition("\nPARTS")[2].partition("}\n")[0]
     own = set(re.findall(r'^    "(\w+)":', text, re.MULTILINE))
-    return own | {*durability.PARTS, *end_to_end.PARTS, *overload.PARTS}
+    return own | {*durability.PARTS, *end_to_end.PARTS, *overload.PARTS, *sessions.PARTS}
 
 
 def test_every_command_of_the_page_is_one_of_make() -> None:

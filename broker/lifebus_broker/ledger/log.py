@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol, Self
 import msgspec
 from msgspec import Struct
 
+from lifebus_broker.state.sealed import SealedItems
 from lifebus_broker.state.stream_digests import Stream, StreamKey
 
 if TYPE_CHECKING:
@@ -127,6 +128,10 @@ class LedgerLog(LogSource, Protocol):
 
     def newest(self) -> dict[StreamKey, Stream]:
         """Return where every stream is, as of one moment, from the ledger's own tables."""
+        ...
+
+    def new_sealed_items(self) -> SealedItems:
+        """Return an empty place for what is kept of sessions that ended, outside of memory where there is one."""
         ...
 
     def close(self) -> None:

@@ -15,6 +15,7 @@ from lifebus_broker.snapshots.compactions.state_cache_store import StateCacheSto
 from lifebus_broker.snapshots.refused_file import RefusedFile
 from lifebus_broker.snapshots.supplement import DIGEST_BYTES, MAX_LINES, line_digest
 from lifebus_broker.state.receipt_view import BrokenLog
+from lifebus_broker.state.sealed import NewItems, SealedInMemory
 from lifebus_broker.state.stores import Stores, load_base, reduce_event
 from lifebus_broker.state.stream_digests import Stream, StreamKey
 from lifebus_contract import InternalError, StateConflict
@@ -31,7 +32,7 @@ class StateFollower:
 
     Without `files` no cache is read and none is written; without `writing` caches are only read, unless one is running
     to renew them.  `refused` is called with each cache that was rejected, or could not be written; the follower goes
-    on without it.
+    on without it.  What the stores keep of sessions that ended is kept where `new_items` keeps it.
     """
 
     def __init__(
@@ -41,9 +42,14 @@ class StateFollower:
         refused: Callable[[RefusedFile], None] | None = None,
         *,
         writing: bool = True,
+        new_items: NewItems = SealedInMemory,
     ) -> None:
-        self._source = source
-        self._caches = None if files is None else StateCacheStore(source, files, refused or _ignore, writing=writing)
+        self._source, self._new_items = source, new_items
+        self._caches = (
+            None
+            if files is None
+            else StateCacheStore(source, files, refused or _ignore, writing=writing, new_items=new_items)
+        )
         self._stores: Stores | None = None
         self._cache_id: str | None = None
         self._hashes: dict[int, _LogHash] = {}
@@ -86,10 +92,11 @@ class StateFollower:
             self._stores = None
             return True
         except InternalError as fault:
+            # Where a sealed session cannot be read, the line may have been applied in part.
+            self._stores = None
             if fault.code != "history_pruned":
                 raise
             # The lines before were pruned meanwhile, and their state has become the base.
-            self._stores = None
             return True
         if self._caches is not None and stores.position == next_boundary:
             self._caches.write(stores)
@@ -115,7 +122,7 @@ class StateFollower:
         """
         stores = self.advance(max((stream.position for stream in heads.values()), default=0))
         # Positions, sequences and links of all streams: together they depend on every byte of the log.
-        if stores.facts.streams == heads:
+        if stores.facts.equals(heads):
             return True
         self._reject(self._cache_id, BrokenLog(stores.position, "its streams are not where the ledger has them"))
         self._stores = None
@@ -193,9 +200,9 @@ class StateFollower:
         """Return the stores before the log's first line."""
         floor, dump = self._source.floor, self._source.base()
         if dump is None and not floor:
-            return Stores()
+            return Stores(self._new_items)
         try:
-            stores = load_base(dump or b"")
+            stores = load_base(dump or b"", self._new_items)
         except InternalError as fault:
             raise BrokenLog(floor, f"the base of the pruned lines cannot be read: {fault.detail}") from None
         if stores.position != floor:

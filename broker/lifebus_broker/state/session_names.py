@@ -30,7 +30,7 @@ def session_names(table: SessionTable) -> dict[SessionKey, str]:
         (state.first_position, state.folder or state.adapter_id, (state.adapter_id, state.harness_session_id))
         for state in table.decoded.values()
     ]
-    for sealed in table.sealed.values():
+    for _, sealed in table.sealed.in_order():
         one = _DECODE(sealed)
         begun.append((one.first_position, one.folder or one.adapter_id, (one.adapter_id, one.harness_session_id)))
     begun.sort()

@@ -1,12 +1,15 @@
 """The state of every session (in digests and dumps the "story state"), ended ones kept as their canonical bytes."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import merge
+from itertools import islice
 from typing import Final, Self
 
 import msgspec
 
 from lifebus_broker.state.receipt_view import ReceiptLike
+from lifebus_broker.state.sealed import NewItems, SealedInMemory, SealedItem
 from lifebus_broker.state.session_reducer import apply_receipt
 from lifebus_broker.state.session_state import SessionState
 from lifebus_contract import LifecycleEvent
@@ -25,13 +28,13 @@ _DECODE: Final = msgspec.json.Decoder(SessionState).decode
 class SessionTable:
     """Every session there ever was.
 
-    Ended sessions of which nothing is open are sealed: kept as the bytes that a dump has of them.  The others are kept
-    decoded.  Whether a session is sealed changes no answer.
+    Ended sessions of which nothing is open are sealed: kept as the bytes that a dump has of them, where `new_items`
+    keeps them.  The others are kept decoded.  Whether a session is sealed changes no answer.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, new_items: NewItems = SealedInMemory) -> None:
         self.decoded: dict[SessionKey, SessionState] = {}
-        self.sealed: dict[SessionKey, bytes] = {}
+        self.sealed = new_items()
         # Ended sessions that are still decoded; a dict, because a set has no order of its own.
         self.to_seal: dict[SessionKey, None] = {}
 
@@ -41,7 +44,7 @@ class SessionTable:
 
     def __iter__(self) -> Iterator[SessionKey]:
         """Yield the sessions by adapter and id."""
-        return iter(sorted([*self.decoded, *self.sealed]))
+        return merge(sorted(self.decoded), (key for key, _ in self.sealed.in_order()))
 
     def get(self, key: SessionKey) -> SessionState | None:
         """Return a copy of a session's state, None where there is no such session."""
@@ -60,27 +63,28 @@ class SessionTable:
         """Return an independent copy."""
         other = type(self)()
         other.decoded = {key: state.copy() for key, state in self.decoded.items()}
-        other.sealed, other.to_seal = dict(self.sealed), dict(self.to_seal)
+        other.sealed, other.to_seal = self.sealed.copy(), dict(self.to_seal)
         return other
 
-    def apply(self, position: int, receipt: ReceiptLike) -> None:
-        """Apply the next receipt; one without a session changes nothing."""
+    def apply(self, position: int, receipt: ReceiptLike) -> Sequence[SessionKey]:
+        """Apply the next receipt; one without a session changes nothing.  Return the sessions that were sealed."""
         session = receipt.harness_session_id
         if session is None:
-            return
+            return ()
         key = (receipt.adapter_id, session)
         state = self.decoded.get(key) or self._open(key)
         apply_receipt(state, position, receipt)
         if receipt.event is _ENDED:
             self.to_seal[key] = None
             if len(self.to_seal) >= SEAL_AT:
-                self._seal()
+                return self._seal()
+        return ()
 
     def dump(self) -> Iterator[bytes]:
         """Yield the state of each session as canonical JSON, by adapter and id."""
-        for key in self:
-            state = self.decoded.get(key)
-            yield self.sealed[key] if state is None else _ENCODE(state)
+        decoded = ((key, _ENCODE(self.decoded[key])) for key in sorted(self.decoded))
+        for _, encoded in merge(decoded, self.sealed.in_order()):
+            yield encoded
 
     def load(self, items: Iterable[msgspec.Raw]) -> None:
         """Add the sessions of a dump.
@@ -88,32 +92,36 @@ class SessionTable:
         Raises:
             msgspec.DecodeError: an item is not one that `dump` yields.
         """
+        closed = self._load_open(items)
+        while some := list(islice(closed, SEAL_AT)):
+            self.sealed.put(some)
+
+    def _load_open(self, items: Iterable[msgspec.Raw]) -> Iterator[SealedItem]:
+        """Add the sessions of a dump that are not closed, and yield the others as they are sealed."""
         for item in items:
             state = _DECODE(item)
             key = (state.adapter_id, state.harness_session_id)
             if state.is_closed:
-                self.sealed[key] = _ENCODE(state)
+                yield key, _ENCODE(state)
             else:
                 self.decoded[key] = state
 
     def _open(self, key: SessionKey) -> SessionState:
         """Return the state of a session that is new, or that was sealed and gets another receipt."""
-        sealed = self.sealed.pop(key, None)
+        sealed = self.sealed.get(key)
         if sealed is None:
             # one text for all sessions of an adapter
             state = SessionState(adapter_id=sys.intern(key[0]), harness_session_id=key[1])
         else:
+            self.sealed.drop(key)
             state = _DECODE(sealed)
             self.to_seal[key] = None
         self.decoded[key] = state
         return state
 
-    def _seal(self) -> None:
-        for key in self.to_seal:
-            state = self.decoded[key]
-            # A session that started again since is not closed, and stays.
-            if state.is_closed:
-                del self.decoded[key]
-                # The texts of its first receipt, which its stream's digest holds as well: nothing is kept twice.
-                self.sealed[state.adapter_id, state.harness_session_id] = _ENCODE(state)
+    def _seal(self) -> Sequence[SessionKey]:
+        # A session that started again since is not closed, and stays.
+        closed = [key for key in self.to_seal if self.decoded[key].is_closed]
+        self.sealed.put([(key, _ENCODE(self.decoded.pop(key))) for key in closed])
         self.to_seal.clear()
+        return closed

@@ -20,6 +20,7 @@ from msgspec import Struct
 from lifebus_broker.ledger.log import LogLine
 from lifebus_broker.state.capability_state import CapabilityState
 from lifebus_broker.state.receipt_view import BrokenLog, read_receipt
+from lifebus_broker.state.sealed import NewItems, SealedInMemory
 from lifebus_broker.state.session_table import SessionTable
 from lifebus_broker.state.stream_digests import FactsLedger
 from lifebus_broker.state.working_set import Pending, compile_working_set, encode_working_set, pending_in
@@ -31,17 +32,20 @@ REDUCER_VERSION: Final = 3
 READABLE_BASES: Final = (1, 2, REDUCER_VERSION)
 """The versions whose dumps can stand for pruned receipts."""
 
-# Items that are hashed at once: hashlib frees the interpreter's lock meanwhile.
+# Items that are written and hashed at once: hashlib frees the interpreter's lock meanwhile.
 _CHUNK: Final = 64
 
 
 class Stores:
-    """The stores after the receipt at `position`; `facts` also says where each stream is."""
+    """The stores after the receipt at `position`; `facts` also says where each stream is.
 
-    def __init__(self) -> None:
-        self.facts = FactsLedger()
+    What they keep of sessions that ended is kept where `new_items` keeps it.
+    """
+
+    def __init__(self, new_items: NewItems = SealedInMemory) -> None:
+        self.facts = FactsLedger(new_items)
         self.capabilities = CapabilityState()
-        self.sessions = SessionTable()
+        self.sessions = SessionTable(new_items)
         self.position = 0
 
     def copy(self) -> Self:
@@ -91,7 +95,7 @@ def reduce_event(stores: Stores, line: LogLine) -> None:
     # First, as it alone can refuse: then no store has changed.
     stores.facts.apply(position, line.receipt, receipt, line.link)
     stores.capabilities.apply(receipt)
-    stores.sessions.apply(position, receipt)
+    stores.facts.seal(stores.sessions.apply(position, receipt))
     stores.position = position
 
 
@@ -106,7 +110,7 @@ def dump_stores(stores: Stores, version: int = REDUCER_VERSION) -> bytes:
     return b"".join(pieces)
 
 
-def load_base(data: bytes) -> Stores:
+def load_base(data: bytes, new_items: NewItems = SealedInMemory) -> Stores:
     """Return the stores that a dump in place of pruned receipts holds; one of an earlier version is read as well.
 
     What stood in it cannot be replayed any more, and later versions only added fields.
@@ -114,21 +118,21 @@ def load_base(data: bytes) -> Stores:
     Raises:
         InternalError: as `load_stores`.
     """
-    return _load(data, READABLE_BASES)
+    return _load(data, READABLE_BASES, new_items)
 
 
-def load_stores(data: bytes) -> Stores:
+def load_stores(data: bytes, new_items: NewItems = SealedInMemory) -> Stores:
     """Return the stores that a dump holds.
 
     Raises:
         InternalError: the bytes are not what `dump_stores` writes (`dump_broken`), or what another version of the
             reducers wrote (`reducer_version`): then replay the log.
     """
-    return _load(data, (REDUCER_VERSION,))
+    return _load(data, (REDUCER_VERSION,), new_items)
 
 
-def _load(data: bytes, readable: Collection[int]) -> Stores:
-    stores = Stores()
+def _load(data: bytes, readable: Collection[int], new_items: NewItems) -> Stores:
+    stores = Stores(new_items)
     try:
         # Before decoding: another version may have other fields.
         version = _check_version(data, readable)
@@ -175,21 +179,21 @@ def _check_version(data: bytes, readable: Collection[int]) -> int:
 
 
 def _array(items: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the pieces of a JSON list."""
-    comma = b"["
-    for item in items:
-        yield comma
-        yield item
-        comma = b","
-    yield b"[]" if comma == b"[" else b"]"
+    """Yield a JSON list in pieces of some items each."""
+    items = iter(items)
+    head = b"["
+    # Joined in chunks: what is small is freed in places from which nothing goes back to the system.
+    while chunk := b",".join(islice(items, _CHUNK)):
+        yield head + chunk
+        head = b","
+    yield b"[]" if head == b"[" else b"]"
 
 
 def _digest(items: Iterator[bytes]) -> str:
     """Return the SHA-256 of the list of the items; the interpreter is free between chunks."""
-    # Joined in chunks: a call of the hash per item costs more than the hash.
-    state, pieces = sha256(), _array(items)
-    while chunk := b"".join(islice(pieces, _CHUNK)):
-        state.update(chunk)
+    state = sha256()
+    for piece in _array(items):
+        state.update(piece)
     return state.hexdigest()
 
 

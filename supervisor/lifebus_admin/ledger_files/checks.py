@@ -18,7 +18,7 @@ from lifebus_broker.snapshots.files import DIRECTORY, SnapshotFiles
 from lifebus_broker.snapshots.replay import LogProof
 from lifebus_broker.state.session_state import head_of
 from lifebus_broker.state.stores import Stores, load_base
-from lifebus_broker.state.stream_digests import NO_RECEIPT, Stream
+from lifebus_broker.state.stream_digests import Stream
 from lifebus_contract import LifebusError
 from lifebus_supervisor.configuration.settings import Settings
 
@@ -120,10 +120,10 @@ def _check_base(log: SqliteExport) -> Iterator[str]:
     base = log.base()
     if base is None:
         return
-    facts = load_base(base).facts.streams
+    facts = load_base(base).facts
     for head in log.heads():
         kept = Stream(head.position, head.sequence or 0, bytes.fromhex(head.link))
-        if head.position <= log.floor and facts.get((head.adapter_id, head.session or None), NO_RECEIPT) != kept:
+        if head.position <= log.floor and facts.get((head.adapter_id, head.session or None)) != kept:
             yield f"base: the stream {head.adapter_id}/{head.session[:64]} is not what the tables keep of it"
 
 

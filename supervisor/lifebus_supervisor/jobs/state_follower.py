@@ -233,12 +233,14 @@ class StateFollowerTask:
             # opened in the worker thread: opening blocks the event loop otherwise
             log = self._open_log()
             self._files.remove_unfinished()
-            self._open = (StateFollower(log, self._files, self._refusals.append), log)
+            follower = StateFollower(log, self._files, self._refusals.append, new_items=log.new_sealed_items)
+            self._open = (follower, log)
         return work(*self._open)
 
     def _dump_at(self, position: int) -> bytes:
         with self._open_log() as log:
-            return dump_stores(StateFollower(log, self._files, writing=False).stores_at(position))
+            follower = StateFollower(log, self._files, writing=False, new_items=log.new_sealed_items)
+            return dump_stores(follower.stores_at(position))
 
     def _close(self) -> None:
         self._closed = True

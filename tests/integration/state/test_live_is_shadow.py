@@ -97,7 +97,7 @@ def replayed(daemon: Daemon) -> Stores:
         stores = Stores() if base is None else load_stores(base)
         for line in log.lines(log.floor, log.head):
             reduce_event(stores, line)
-        assert dict(log.newest()) == stores.facts.streams
+        assert stores.facts.equals(log.newest())
         return stores
 
 

@@ -20,7 +20,9 @@ from lifebus_broker.ledger.sqlite.checksums import unguarded
 from lifebus_broker.ledger.sqlite.format import require_format
 from lifebus_broker.ledger.sqlite.record_chain import BrokenChain, RecordChain, streams_with_ids
 from lifebus_broker.ledger.sqlite.schema import executor, open_reader
+from lifebus_broker.ledger.sqlite.sealed_file import new_sealed_items
 from lifebus_broker.ports import Record
+from lifebus_broker.state.sealed import SealedItems
 from lifebus_broker.state.stream_digests import Stream, StreamKey
 from lifebus_contract import InternalError
 
@@ -56,7 +58,7 @@ class SqliteLog:
         Raises:
             InternalError: it is not there, no database, or of another format.
         """
-        self._name = path.name
+        self._path, self._name = path, path.name
         with self._reading():
             self._connection = open_reader(path, vfs=vfs)
         try:
@@ -132,6 +134,10 @@ class SqliteLog:
         """Return where every stream is, as of one moment, from the file's own tables."""
         with self._reading():
             return read_heads(self._execute)
+
+    def new_sealed_items(self) -> SealedItems:
+        """Return a file without a name beside this one (log.LedgerLog.new_sealed_items)."""
+        return new_sealed_items(self._path.parent)
 
     def records(self, prefix: str) -> Iterator[Record]:
         """Return the kept records of some streams (log.LogSource.records)."""

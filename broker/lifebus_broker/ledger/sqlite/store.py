@@ -30,7 +30,7 @@ POINT_EVERY: Final = 16_384
 """Rows after which the pointers to the newest rows are written; boot reads at most about as many."""
 
 MAX_TIPS: Final = 32_768
-"""Streams whose tips are kept in memory."""
+"""Streams that may go on whose tips are kept in memory."""
 
 PRUNE_STEP: Final = 256
 """How many rows go in one piece, so that appends need not wait long."""
@@ -341,9 +341,9 @@ class Store:
         self._frames += 4 + (batch.bytes + len(batch.stored) * 256) // _FRAME_BYTES
 
     def _forget(self) -> None:
-        """Keep the tips within their bound; all of them are pointed to."""
-        excess = len(self._tips) - MAX_TIPS
-        for place in list(self._tips)[: max(excess, 0)]:
+        """Forget the tips of sessions that ended, and the oldest beyond the bound; all of them are pointed to."""
+        self._tips = {place: tip for place, tip in self._tips.items() if not tip.state.ended}
+        for place in list(self._tips)[: max(len(self._tips) - MAX_TIPS, 0)]:
             del self._tips[place]
 
     def _point(self, batch: Batch) -> None:

@@ -9,7 +9,7 @@ import re
 from typing import Final
 from urllib.parse import quote, unquote
 
-from lifebus_broker.state.stream_digests import FactsLedger, Stream, StreamKey
+from lifebus_broker.state.stream_digests import NO_RECEIPT, FactsLedger, Stream, StreamKey
 
 # Colon, slash and at-sign are escaped within names, so a handle has one reading.
 _FORM: Final = re.compile(r"([^/@:]+)/([^/@:]*)@(0|[1-9]\d*):([0-9a-f]{64})")
@@ -31,8 +31,8 @@ def stream_of(handle: str) -> StreamKey | None:
 def is_current(handle: str, facts: FactsLedger) -> bool:
     """Whether a handle names what the facts ledger says of the stream now: it got no receipt since."""
     key = stream_of(handle)
-    stream = None if key is None else facts.streams.get(key)
-    return key is not None and stream is not None and handle_of(key, stream) == handle
+    stream = NO_RECEIPT if key is None else facts.get(key)
+    return key is not None and stream is not NO_RECEIPT and handle_of(key, stream) == handle
 
 
 def log_handle(position: int) -> str:

@@ -57,8 +57,8 @@ class SessionRecap:
         return ()
 
     def _sessions(self, stores: Stores) -> list[tuple[SessionKey, Stream]]:
-        sessions = (((a, s), stream) for (a, s), stream in stores.facts.streams.items() if s is not None)
-        count = len(stores.facts.streams) if self._newest is None else self._newest
+        sessions = (((a, s), stream) for (a, s), stream in stores.facts.items() if s is not None)
+        count = len(stores.facts) if self._newest is None else self._newest
         return nlargest(count, sessions, key=_position)
 
 

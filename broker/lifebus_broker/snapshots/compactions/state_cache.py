@@ -27,7 +27,7 @@ class StateCache:
         """Yield the handles of the cache of these stores, if they stand at a boundary."""
         if stores.position and boundary(stores.position) == stores.position:
             # Exactly one stream got the receipt at that position; its link stands for all before.
-            key, stream = next(item for item in stores.facts.streams.items() if item[1].position == stores.position)
+            key, stream = next(item for item in stores.facts.items() if item[1].position == stores.position)
             yield _handles(key, stream)
 
     def output(self, stores: Stores, handles: tuple[str, ...]) -> bytes:  # noqa: ARG002  as the protocol has it

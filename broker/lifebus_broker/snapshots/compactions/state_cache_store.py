@@ -9,6 +9,7 @@ from lifebus_broker.snapshots.compactions.files import CompactionFiles
 from lifebus_broker.snapshots.compactions.policy import build
 from lifebus_broker.snapshots.compactions.state_cache import StateCache, boundaries, cache_id_at
 from lifebus_broker.snapshots.refused_file import RefusedFile
+from lifebus_broker.state.sealed import NewItems, SealedInMemory
 from lifebus_broker.state.stores import Stores, load_stores
 from lifebus_contract import InternalError
 
@@ -25,9 +26,16 @@ class StateCacheStore:
     """
 
     def __init__(
-        self, source: LogSource, files: CompactionFiles, refused: Callable[[RefusedFile], None], *, writing: bool
+        self,
+        source: LogSource,
+        files: CompactionFiles,
+        refused: Callable[[RefusedFile], None],
+        *,
+        writing: bool,
+        new_items: NewItems = SealedInMemory,
     ) -> None:
         self._source, self._files, self._refused, self._writing = source, files, refused, writing
+        self._new_items = new_items
         # A file that cannot be deleted must not be tried again and again.
         self._rejected: set[str] = set()
 
@@ -90,7 +98,7 @@ class StateCacheStore:
             self.reject(name, found.why)
             return None
         try:
-            stores = load_stores(found.output_bytes)
+            stores = load_stores(found.output_bytes, self._new_items)
         except InternalError as fault:
             self.reject(name, fault.detail)
             return None
