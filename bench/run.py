@@ -11,6 +11,7 @@ from rich.console import Console
 
 from bench.lifebus_client import Lifebus, broker
 from bench.measures import (
+    client_calls,
     commands,
     consumers,
     durability,
@@ -278,6 +279,7 @@ def _extensions(run: Run) -> list[Aim]:
 
 PARTS: dict[str, Callable[[Run], list[Aim]]] = {
     "peers": _peers,
+    **client_calls.PARTS,
     "followers": _followers,
     "growth": _growth,
     **durability.PARTS,

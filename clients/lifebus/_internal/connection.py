@@ -9,6 +9,7 @@ import itertools
 import os
 import random
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -28,6 +29,9 @@ from lifebus_transports.zmq.socket import Message, SocketReader, make_socket, se
 from lifebus_transports.zmq.zap import DOMAIN, UserGate
 
 T = TypeVar("T")
+
+Answered = Callable[[bytes | LifebusError], None]
+"""Called once with the answer to a request as it came, or with why there is none."""
 
 REQUESTS: Final = "requests.ipc"
 """The name of the request socket in the runtime directory."""
@@ -54,7 +58,7 @@ class Connection:
         self.closing: set[Callable[[], None]] = set()
         self.consuming: set[str] = set()
         self._numbers = itertools.count(1)
-        self._pending: dict[int, asyncio.Future[bytes]] = {}
+        self._pending: dict[int, Answered] = {}
         self._stranger: LifebusError | None = None
         # Before any socket: libzmq asks it about each connection, and connects nowhere without an answer.
         self._gate = UserGate(context, {os.geteuid()}, on_refused=self._refuse_stranger)
@@ -129,6 +133,18 @@ class Connection:
         """Send an encoded request and return the future of its raw answer; cancelling it forgets the request.
 
         Raises:
+            LifebusError: as `start`.
+        """
+        future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        number = self.start(verb, body, partial(_resolve, future))
+        # Whatever ends the future frees its number: the answer, a refusal, or a caller that was cancelled.
+        future.add_done_callback(lambda _: self.forget(number))
+        return future
+
+    def start(self, verb: str, body: bytes, answered: Answered) -> int:
+        """Send an encoded request and return its number; `answered` is called when the answer is there.
+
+        Raises:
             BrokerBusy: too many requests are open, or the broker does not read.
             TransportError: the connection is closed.
             LifebusError: as `push`.
@@ -137,16 +153,13 @@ class Connection:
         if len(self._pending) >= _MAX_PENDING:
             raise _busy("too many requests are waiting for an answer")
         number = next(self._numbers)
-        future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        self._pending[number] = future
-        # Whatever ends the future frees its number: the answer, a refusal, or a caller that was cancelled.
-        future.add_done_callback(lambda _: self._pending.pop(number, None))
-        try:
-            self.push(number, verb, body)
-        except LifebusError:
-            future.cancel()
-            raise
-        return future
+        self.push(number, verb, body)
+        self._pending[number] = answered
+        return number
+
+    def forget(self, number: int) -> None:
+        """Drop the answer to a request when it comes."""
+        self._pending.pop(number, None)
 
     def push(self, number: int, verb: str, body: bytes) -> None:
         """Send one encoded message that expects no answer of its own (a worker's `response`).
@@ -165,7 +178,7 @@ class Connection:
         except zmq.ZMQError:
             raise TransportError("the connection is closed", code="closed") from None
         finally:
-            self._reader.poke()
+            self._reader.recheck()
 
     def _receive(self, message: Message) -> None:
         if len(message) != 2:  # noqa: PLR2004  header and body
@@ -175,15 +188,11 @@ class Connection:
         except InvalidRequest as fault:  # whose answer it is cannot be known, so its caller waits for its deadline
             _log.warning("answer_unreadable", fault=fault.detail)
             return
-        future = self._pending.pop(number, None) if verb in {ANSWER_OK, ANSWER_REFUSED} else None
         if verb not in {ANSWER_OK, ANSWER_REFUSED}:
             if self.on_push is not None:
                 self.on_push(number, verb, message[1])
-        elif future is not None and not future.done():
-            if verb == ANSWER_OK:
-                future.set_result(message[1])
-            else:
-                future.set_exception(_refusal_in(message[1]))
+        elif (answered := self._pending.pop(number, None)) is not None:
+            answered(message[1] if verb == ANSWER_OK else _refusal_in(message[1]))
 
     def _refuse_stranger(self, address: str) -> None:
         """End the connection, because a socket is another user's; callers are told whose it is."""
@@ -197,9 +206,8 @@ class Connection:
 
     def _fail_pending(self, fault: LifebusError) -> None:
         pending, self._pending = self._pending, {}
-        for future in pending.values():
-            if not future.done():
-                future.set_exception(fault)
+        for answered in pending.values():
+            answered(fault)
 
 
 def broker_directory(path: Path) -> Path:
@@ -226,6 +234,15 @@ def connected_socket(context: "zmq.Context[zmq.Socket[bytes]]", kind: int, path:
     socket.setsockopt(zmq.RCVHWM, _MAX_PENDING)
     socket.connect(f"ipc://{path}")
     return socket
+
+
+def _resolve(future: "asyncio.Future[bytes]", answer: bytes | LifebusError) -> None:
+    if future.done():
+        return
+    if isinstance(answer, LifebusError):
+        future.set_exception(answer)
+    else:
+        future.set_result(answer)
 
 
 def _takes_long(verb: str) -> bool:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -17,7 +18,6 @@ from lifebus_contract import (
     InternalError,
     InvalidRequest,
     LifebusError,
-    TransportError,
     encode_msgpack,
 )
 from lifebus_contract.fields import MAX_MESSAGE_BYTES
@@ -29,19 +29,54 @@ _ATTEMPT_S: Final = 1.0
 _PAUSE_S: Final = (0.05, 1.0)
 
 
-class _PendingEmission(Struct, eq=False):
-    """One emission that waits for its result; `sent` are the batches it went out with, one a try."""
+class _Call:
+    """The emissions of one caller, and what became of each; `sent` are the messages that they went out in."""
 
-    emission: Emission
-    result: "asyncio.Future[EmitResult]"
-    sent: "tuple[_SentBatch, ...]" = ()
+    __slots__ = ("emissions", "is_over", "missing", "results", "sent", "settled")
+
+    def __init__(self, emissions: Sequence[Emission]) -> None:
+        self.emissions = emissions
+        self.results: list[EmitResult | None] = [None] * len(emissions)
+        self.missing = len(emissions)
+        self.settled: asyncio.Future[None] | None = None
+        self.sent: list[_SentMessage] = []
+        self.is_over = False
+
+    def is_done(self, index: int) -> bool:
+        """Whether nobody waits for this emission's result any more."""
+        return self.is_over or self.results[index] is not None
+
+    def give(self, index: int, result: EmitResult) -> None:
+        """Take the result of an emission; the first one counts."""
+        if self.is_done(index):
+            return
+        self.results[index] = result
+        self.missing -= 1
+        if not self.missing and self.settled is not None and not self.settled.done():
+            self.settled.set_result(None)
+
+    def open(self) -> list[int]:
+        """Return what is to be sent again: what has no result, and what a busy broker did not store."""
+        return [index for index, result in enumerate(self.results) if result is None or _is_busy(result)]
+
+    def retry(self) -> "list[_Item]":
+        """Forget that the broker was busy, and return what is to be sent again."""
+        items = self.open()
+        for index in items:
+            self.results[index] = None
+        self.missing = len(items)
+        return [(self, index) for index in items]
 
 
-class _SentBatch(Struct, eq=False):
-    """The emissions of one message under way, and the answer to it."""
+_Item = tuple[_Call, int]
+"""One emission of a call."""
 
-    batch: Sequence[_PendingEmission]
-    answer: "asyncio.Future[bytes]"
+
+class _SentMessage(Struct, eq=False):
+    """A message under way, by the number that its answer bears, and what it holds."""
+
+    number: int
+    items: Sequence[_Item]
 
 
 class Outbox:
@@ -50,7 +85,7 @@ class Outbox:
     def __init__(self, connection: Connection, client_id: str) -> None:
         self._connection = connection
         self._client_id = client_id
-        self._waiting: list[_PendingEmission] = []
+        self._waiting: list[_Item] = []
 
     async def record(self, emissions: Sequence[Emission], *, seconds: float) -> list[EmitResult]:
         """Return the results, in order; a refusal takes the place of its result.
@@ -64,65 +99,52 @@ class Outbox:
         keyed = all(emission.request.idempotency_key for emission in emissions)
         loop = asyncio.get_running_loop()
         deadline, backoff = loop.time() + seconds, Backoff(*_PAUSE_S)
-        batch = [self._enqueue(emission) for emission in emissions]
+        call = _Call(emissions)
+        self._queue([(call, index) for index in range(len(emissions))])
         try:
             while True:
                 left = deadline - loop.time()
-                await _settled(batch, min(_ATTEMPT_S, left) if keyed else left)
-                unsettled = [pending for pending in batch if _is_open(pending)]
+                await _settled(call, min(_ATTEMPT_S, left) if keyed else left)
+                results = [result for result in call.results if result is not None and not _is_busy(result)]
+                if len(results) == len(emissions):
+                    return results
                 left = deadline - loop.time()
-                if not unsettled or (left <= 0 and all(pending.result.done() for pending in unsettled)):
-                    return [pending.result.result() for pending in batch]
                 if left <= 0:
-                    raise DeadlineExceeded(f"no acknowledgement within {seconds:g} s; it may be recorded")
-                await asyncio.sleep(min(left, _asked_pause(unsettled) + backoff.next()))
-                self._resend(unsettled)
+                    return _last_word(call, seconds)
+                await asyncio.sleep(min(left, _asked_pause(call) + backoff.next()))
+                self._queue(call.retry())
         finally:
-            _abandon(batch)
+            self._leave(call)
 
-    def _enqueue(self, emission: Emission) -> _PendingEmission:
-        """Put an emission into the message of this tick."""
-        pending = _PendingEmission(emission, asyncio.get_running_loop().create_future())
-        self._queue(pending)
-        return pending
-
-    def _resend(self, batch: Iterable[_PendingEmission]) -> None:
-        for pending in batch:
-            if pending.result.done():
-                if not _is_open(pending):
-                    continue
-                pending.result = asyncio.get_running_loop().create_future()
-            self._queue(pending)
-
-    def _queue(self, pending: _PendingEmission) -> None:
+    def _queue(self, items: Sequence[_Item]) -> None:
+        """Put emissions into the message of this tick."""
         if not self._waiting:
             asyncio.get_running_loop().call_soon(self._flush)  # after every caller of this tick has queued
-        self._waiting.append(pending)
+        self._waiting += items
 
     def _flush(self) -> None:
         waiting, self._waiting = self._waiting, []
         # Bounded, so that one long list does not delay what other tasks send.
         for start in range(0, len(waiting), _BATCH):
-            self._send([pending for pending in waiting[start : start + _BATCH] if not pending.result.done()])
+            self._send(_undone(waiting[start : start + _BATCH]))
 
-    def _send(self, batch: list[_PendingEmission]) -> None:
+    def _send(self, items: Sequence[_Item]) -> None:
         """Send one message; halve it when it cannot be sent, so that one emission fails alone."""
-        if not batch:
+        if not items:
             return
         try:
-            answer = self._connection.post("emit", self._encode(batch))
+            number = self._connection.start("emit", self._encode(items), partial(self._settle, items))
         except InvalidRequest as fault:
-            self._halve(batch, fault)
+            self._halve(items, fault)
         except LifebusError as fault:
-            _refuse(batch, fault)
+            _refuse(items, fault)
         else:
-            sent = _SentBatch(batch, answer)
-            for pending in batch:
-                pending.sent += (sent,)
-            answer.add_done_callback(lambda _: self._settle(sent))
+            sent = _SentMessage(number, items)
+            for call in {call for call, _ in items}:
+                call.sent.append(sent)
 
-    def _encode(self, batch: list[_PendingEmission]) -> bytes:
-        emissions = tuple([pending.emission for pending in batch])
+    def _encode(self, items: Sequence[_Item]) -> bytes:
+        emissions = tuple([call.emissions[index] for call, index in items])
         try:
             body = encode_msgpack(Emit(client_id=self._client_id, emissions=emissions))
         except (msgspec.MsgspecError, ValueError, TypeError, RecursionError, OverflowError) as fault:
@@ -135,77 +157,94 @@ class Outbox:
             )
         return body
 
-    def _halve(self, batch: Sequence[_PendingEmission], fault: InvalidRequest) -> None:
+    def _halve(self, items: Sequence[_Item], fault: InvalidRequest) -> None:
         """Send a refused message as two, until the one emission at fault is alone in its message."""
-        if len(batch) == 1:
-            _refuse(batch, fault)
+        if len(items) == 1:
+            _refuse(items, fault)
             return
-        middle = len(batch) // 2
-        for half in (batch[:middle], batch[middle:]):
-            self._send([pending for pending in half if not pending.result.done()])
+        middle = len(items) // 2
+        for half in (items[:middle], items[middle:]):
+            self._send(_undone(half))
 
-    def _settle(self, sent: _SentBatch) -> None:
+    def _settle(self, items: Sequence[_Item], answer: bytes | LifebusError) -> None:
         """Give every caller of a message its own result."""
-        if sent.answer.cancelled():
-            return
-        fault = sent.answer.exception()
         # The broker refuses a malformed message as a whole; the others in it are innocent.
-        if isinstance(fault, InvalidRequest):
-            self._halve(sent.batch, fault)
-        elif fault is not None:
-            _refuse(sent.batch, fault)
+        if isinstance(answer, InvalidRequest):
+            self._halve(items, answer)
+        elif isinstance(answer, LifebusError):
+            _refuse(items, answer)
         else:
-            self._give(sent.batch, sent.answer.result())
+            _give(items, answer)
 
-    def _give(self, batch: Sequence[_PendingEmission], answer: bytes) -> None:
-        """Give every caller of an answered message its result."""
-        try:
-            results = decode_answer(answer, EmitAnswer).results
-            if len(results) != len(batch):
-                raise unreadable(f"{len(results)} results for {len(batch)} emissions")
-        except InternalError as fault:
-            _refuse(batch, fault)
-            return
-        for pending, result in zip(batch, results, strict=True):
-            if not pending.result.done():
-                pending.result.set_result(result)
+    def _leave(self, call: _Call) -> None:
+        """End a call, and the messages whose answers no caller waits for any more."""
+        call.is_over = True
+        for sent in call.sent:
+            if not _undone(sent.items):
+                self._connection.forget(sent.number)
 
 
-async def _settled(batch: Sequence[_PendingEmission], seconds: float) -> None:
-    """Wait until every one has a result, at most so long."""
+def _give(items: Sequence[_Item], answer: bytes) -> None:
+    """Give every caller of an answered message its result."""
+    try:
+        results = decode_answer(answer, EmitAnswer).results
+        if len(results) != len(items):
+            raise unreadable(f"{len(results)} results for {len(items)} emissions")
+    except InternalError as fault:
+        _refuse(items, fault)
+        return
+    for (call, index), result in zip(items, results, strict=True):
+        call.give(index, result)
+
+
+async def _settled(call: _Call, seconds: float) -> None:
+    """Wait until every emission has a result, at most so long."""
+    if not call.missing:
+        return
     loop = asyncio.get_running_loop()
-    until = loop.time() + seconds
-    for pending in batch:
-        if not pending.result.done():
-            # `wait` leaves the future alone at the timeout; `wait_for` would cancel it.
-            await asyncio.wait((pending.result,), timeout=max(0.0, until - loop.time()))
+    settled: asyncio.Future[None] = loop.create_future()
+    call.settled = settled
+    # A timer and no scope: it ends the wait, and cancels nothing.
+    timer = loop.call_later(seconds, _end, settled)
+    try:
+        await settled
+    finally:
+        timer.cancel()
 
 
-def _is_open(pending: _PendingEmission) -> bool:
-    """Whether it is to be sent again: no result yet, or the broker was busy and stored nothing."""
-    if not pending.result.done():
-        return True
-    refusal = pending.result.result().refusal
-    return refusal is not None and refusal.code == "busy"
+def _end(waiting: "asyncio.Future[None]") -> None:
+    if not waiting.done():
+        waiting.set_result(None)
 
 
-def _asked_pause(unsettled: Iterable[_PendingEmission]) -> float:
+def _undone(items: Sequence[_Item]) -> list[_Item]:
+    """Return the emissions that somebody still waits for."""
+    return [item for item in items if not item[0].is_done(item[1])]
+
+
+def _is_busy(result: EmitResult) -> bool:
+    """Whether the broker was busy and stored nothing."""
+    return result.refusal is not None and result.refusal.code == "busy"
+
+
+def _last_word(call: _Call, seconds: float) -> list[EmitResult]:
+    """Return the results at the end of a call's time: also those of a broker that was busy until then.
+
+    Raises:
+        DeadlineExceeded: an emission has none.
+    """
+    results = [result for result in call.results if result is not None]
+    if len(results) < len(call.results):
+        raise DeadlineExceeded(f"no acknowledgement within {seconds:g} s; it may be recorded")
+    return results
+
+
+def _asked_pause(call: _Call) -> float:
     """Return the longest pause that a busy broker asks for, in seconds."""
-    refusals = (pending.result.result().refusal for pending in unsettled if pending.result.done())
+    refusals = (result.refusal for result in call.results if result is not None and _is_busy(result))
     return max((refusal.retry_after_ms for refusal in refusals if refusal is not None), default=0) / 1000
 
 
-def _refuse(batch: Iterable[_PendingEmission], fault: BaseException) -> None:
-    known = fault if isinstance(fault, LifebusError) else TransportError(f"no answer: {type(fault).__name__}")
-    for pending in batch:
-        if not pending.result.done():
-            pending.result.set_result(EmitResult(refusal=RefusalInfo.of(known)))
-
-
-def _abandon(batch: Iterable[_PendingEmission]) -> None:
-    """Cancel what is still open, and the answers that no caller waits for any more."""
-    for pending in batch:
-        pending.result.cancel()
-        for sent in pending.sent:
-            if not sent.answer.done() and all(other.result.done() for other in sent.batch):
-                sent.answer.cancel()
+def _refuse(items: Iterable[_Item], fault: LifebusError) -> None:
+    for call, index in items:
+        call.give(index, EmitResult(refusal=RefusalInfo.of(fault)))

@@ -69,6 +69,11 @@ class SocketReader:
             self._poked = True
             self._loop.call_soon(self._drain)
 
+    def recheck(self) -> None:
+        """As `poke`, for those who send one message at a time: without a turn of the loop where there is nothing."""
+        if not self._poked and not self._closed and self._is_readable():
+            self.poke()
+
     def close(self) -> None:
         """Stop reading; the socket itself stays open."""
         if not self._closed:
