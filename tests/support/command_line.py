@@ -140,6 +140,7 @@ class Up:
         self.log: list[str] = []
         self.out = b""
         self._ready = threading.Event()
+        self._came = threading.Condition()
         self._readers = [
             threading.Thread(target=self._read_log, args=(stderr,)),
             threading.Thread(target=self._read_out, args=(stdout,)),
@@ -150,6 +151,12 @@ class Up:
     def wait_ready(self) -> None:
         if not self._ready.wait(PATIENCE_S) or self.process.poll() is not None:
             raise RuntimeError("the broker did not start:\n" + "\n".join(self.log))
+
+    def wait_for(self, event: str) -> None:
+        """Wait until its log has an event."""
+        with self._came:
+            if not self._came.wait_for(lambda: any(f'"event":"{event}"' in line for line in self.log), PATIENCE_S):
+                raise RuntimeError(f"the broker never logged {event}:\n" + "\n".join(self.log))
 
     def wait(self) -> int:
         """Return its exit code once it has ended and everything that it wrote has been read."""
@@ -166,7 +173,9 @@ class Up:
     def _read_log(self, descriptor: int) -> None:
         with os.fdopen(descriptor, "rb") as lines:
             for line in lines:
-                self.log.append(line.decode().rstrip("\n"))
+                with self._came:
+                    self.log.append(line.decode().rstrip("\n"))
+                    self._came.notify_all()
                 if '"event":"ready"' in self.log[-1]:
                     self._ready.set()
         self._ready.set()

@@ -16,6 +16,7 @@ from lifebus_supervisor.daemon.command_clients import add_command_clients
 from lifebus_supervisor.daemon.composition import Core, Daemon, compose_core, compose_daemon
 from lifebus_supervisor.daemon.gateway import open_gateway
 from lifebus_supervisor.daemon.halt import EXIT_IO, EXIT_OK, Halt
+from lifebus_supervisor.daemon.notification_rules import running_rules
 from lifebus_supervisor.daemon.periodic import publish_beacon, publish_beacons, sweep_leases
 from lifebus_supervisor.daemon.process import set_up_process
 from lifebus_supervisor.daemon.sockets import claim_sockets
@@ -84,7 +85,7 @@ async def running(settings: Settings) -> AsyncGenerator[Daemon]:
         daemon = compose_daemon(core, stack)
         await _start(daemon)
         try:
-            async with open_gateway(daemon):
+            async with open_gateway(daemon), running_rules(settings):
                 # Last, when everything that stays has been made and can be frozen.
                 set_up_process()
                 yield daemon

@@ -41,7 +41,7 @@ from lifebus_transports.messages.extensions.host import (
     from_child,
 )
 from lifebus_transports.processes.child import ChildProcess
-from lifebus_transports.processes.redaction import hide_secrets
+from lifebus_transports.processes.output_lines import OutputLines
 from lifebus_transports.processes.spec import CommandSpec
 
 GRACE_S: Final = 1.0
@@ -49,7 +49,6 @@ GRACE_S: Final = 1.0
 
 _MODULE: Final = "lifebus._extension_host"
 _CHUNK: Final = 65_536
-_MAX_OUTPUT_LINE: Final = 4_096
 _MAX_USES: Final = 256
 _MAX_UNSENT: Final = 8 * MAX_LINE_BYTES
 _values: Final = msgspec.json.Decoder(Any)
@@ -103,7 +102,7 @@ class ExtensionChild:
             OSError: it cannot be started.
         """
         ours, theirs = socket.socketpair()
-        output = _Output()
+        output = OutputLines(lambda line: _log.info("extension_output", line=line))
         words = (DESCRIPTOR_OPTION, str(theirs.fileno()), MEMORY_OPTION, str(self._settings.memory_mb))
         spec = CommandSpec(
             # `-P`: what lies in the working directory must not take the place of our own modules.
@@ -268,18 +267,6 @@ class ExtensionChild:
         if self._importing and self._importing not in self._modules:
             fault = ToolFault(LoadErrorCode.IMPORT_FAILED, why)
             self._modules[self._importing] = LoadedModule(self._importing, fault=fault)
-
-
-class _Output:
-    """What a child writes to stdout and stderr, as lines of the log, each bounded, without secrets."""
-
-    def __init__(self) -> None:
-        self._framer = LineFramer(_MAX_OUTPUT_LINE)
-
-    def take(self, data: bytes) -> None:
-        for line in self._framer.feed(data):
-            text = f"[{line.size} bytes]" if isinstance(line, Overlong) else line.decode(errors="replace")
-            _log.info("extension_output", line=hide_secrets(text))
 
 
 def _returned(message: Settled) -> HandlerReturn:

@@ -27,6 +27,11 @@ SCREENS: Final = {
     "session": "Choose a session.",
     "session/claude/s1": " of ",
     "tail": "receipts from",
+    "inbox": "No question waits for an answer.",
+    "jobs": "There is no such job.",
+    "ledger": "No receipt is known to be damaged.",
+    "hooks": "none since the broker started",
+    "doctor": "What was found",
 }
 """Each screen, and a text that it shows once it is there."""
 

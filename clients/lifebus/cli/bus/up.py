@@ -1,6 +1,7 @@
 """`lifebus up`: the broker, in the foreground or in the background."""
 
 import gc
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,6 +102,9 @@ def up(
     if json and not detach:
         raise UsageError("--json: only with --detach; a broker in the foreground answers nothing")
     found, _ = load(settings.as_flags(), config_path=config)
+    if config is not None:
+        # The commands that the broker runs for itself read the same file.
+        os.environ["LIFEBUS_CONFIG"] = str(config.absolute())
     return _start(found, settings, config, json=json) if detach else _serve(found)
 
 

@@ -2,6 +2,10 @@
 
 const KEY = "lifebus.key";
 const SCOPE = "lifebus.scope";
+const USUAL_MS = 20_000; // how long an answer is waited for
+
+/** How long a report is waited for: a command makes it. */
+export const REPORT_MS = 70_000;
 
 /** A request that the gateway refused, in its words. */
 export class Refused extends Error {
@@ -41,24 +45,24 @@ export async function logout() {
 }
 
 /** Return the body of an answer.  Throws `LoggedOut`, `Refused`, or what `fetch` throws without a network. */
-export async function request(method, path, body) {
-  const answer = await send(method, path, body);
+export async function request(method, path, body, waitMs = USUAL_MS) {
+  const answer = await send(method, path, body, waitMs);
   const found = await answer.json();
   if (answer.status === 401) throw new LoggedOut(found.message);
   if (!answer.ok) throw new Refused(answer.status, found);
   return found;
 }
 
-/** Return what a route reads; parameters that are empty are left out. */
-export function read(path, parameters = {}) {
+/** Return what a route reads, within `waitMs`; parameters that are empty are left out. */
+export function read(path, parameters = {}, waitMs = USUAL_MS) {
   const given = Object.entries(parameters).filter(([, value]) => value !== "" && value !== null && value !== undefined);
   const query = new URLSearchParams(given).toString();
-  return request("GET", query ? `${path}?${query}` : path);
+  return request("GET", query ? `${path}?${query}` : path, undefined, waitMs);
 }
 
-function send(method, path, body) {
+function send(method, path, body, waitMs = USUAL_MS) {
   const headers = { "X-Lifebus-Page": localStorage.getItem(KEY) ?? "" };
   if (body !== undefined) headers["Content-Type"] = "application/json";
-  const signal = AbortSignal.timeout(20_000);
+  const signal = AbortSignal.timeout(waitMs);
   return fetch(path, { method, headers, signal, body: body === undefined ? undefined : JSON.stringify(body) });
 }

@@ -7,6 +7,7 @@ import { count, duration } from "./format.js";
 import { failed, keepFocus, keepTimes } from "./parts.js";
 import { gapText } from "./receipts.js";
 import { copy, say } from "./notice.js";
+import { notifications } from "./notifications.js";
 import { addressOf, links, placeOf, screensFor } from "./screens.js";
 import { Store } from "./store.js";
 import { help, listenToKeys } from "./keys.js";
@@ -86,11 +87,13 @@ function navigate(name, parts = [], parameters = {}) {
 }
 
 function drawFrame({ scope }) {
+  const chooseNotifications = notifications(store, navigate);
   replace(document.getElementById("screens"), ...links(scope));
   replace(document.getElementById("tools"),
     el("span", { class: "muted" }, scope === "write" ? "may act" : "reads only"),
     el("button", { type: "button", click: () => screen && copy(screen.command()) }, "Copy as command"),
     el("button", { type: "button", click: () => say(`Colours: ${nextTheme()}`) }, "Colours"),
+    el("button", { type: "button", click: chooseNotifications }, "Notify"),
     el("button", { type: "button", click: help }, "Keys"),
     el("button", { type: "button", click: () => logout().finally(() => location.reload()) }, "Log out"));
 }

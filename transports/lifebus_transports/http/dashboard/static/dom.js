@@ -14,7 +14,7 @@ export function svg(tag, attributes = {}, ...children) {
 
 /** Put nodes and texts in the place of what an element has; null and false are left out. */
 export function replace(node, ...children) {
-  node.replaceChildren(...children.flat().filter((one) => one !== null && one !== undefined && one !== false));
+  node.replaceChildren(...children.flat(Infinity).filter((one) => one !== null && one !== undefined && one !== false));
   return node;
 }
 

@@ -116,6 +116,33 @@ export function actionButton({ context, id, label, title, question, path, body =
   return el("button", { type: "button", id, class: danger ? "danger" : null, disabled: !mayAct, title: why, click: run }, label);
 }
 
+/** Return what a page that only reads says beside its actions, null where it may act. */
+export function actHint({ scope }) {
+  return scope === "write" ? null : el("p", { class: "muted" },
+    "This page only reads. ", el("code", {}, "lifebus dashboard --write"), " opens one that may act.");
+}
+
+/** Return a list of names with values; those without a value are left out. */
+export function facts(pairs) {
+  const given = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "" && value !== false && value !== 0);
+  return el("dl", {}, ...given.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
+}
+
+/** Call a function soon after the store has changed, once for many changes; return what ends that. */
+export function onChange(store, wanted, act) {
+  let timer = null;
+  const stop = store.listen((change) => {
+    if (wanted(change)) timer ??= setTimeout(() => {
+      timer = null;
+      act();
+    }, 500);
+  });
+  return () => {
+    stop();
+    clearTimeout(timer);
+  };
+}
+
 function timeText(ms) {
   return `${ago(ms)}, ${clock(ms)}`;
 }

@@ -7,6 +7,11 @@ export const SCREENS = [
   { name: "now", label: "Now", key: "n", scope: "read", load: () => import("./screens/now.js") },
   { name: "session", label: "Session", key: "s", scope: "read", load: () => import("./screens/session.js") },
   { name: "tail", label: "Tail", key: "t", scope: "read", load: () => import("./screens/tail.js") },
+  { name: "inbox", label: "Inbox", key: "i", scope: "read", load: () => import("./screens/inbox.js") },
+  { name: "jobs", label: "Jobs", key: "j", scope: "read", load: () => import("./screens/jobs.js") },
+  { name: "ledger", label: "Ledger", key: "l", scope: "read", load: () => import("./screens/ledger.js") },
+  { name: "hooks", label: "Hooks", key: "h", scope: "read", load: () => import("./screens/hooks.js") },
+  { name: "doctor", label: "Doctor", key: "d", scope: "read", load: () => import("./screens/doctor.js") },
 ];
 
 /** Return the screens that a scope may see. */
