@@ -32,6 +32,8 @@ SCREENS: Final = {
     "ledger": "No receipt is known to be damaged.",
     "hooks": "none since the broker started",
     "doctor": "What was found",
+    "clients": "Callback clients",
+    "capabilities": "Claude Code (claude)",
 }
 """Each screen, and a text that it shows once it is there."""
 

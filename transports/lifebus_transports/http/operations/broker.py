@@ -1,10 +1,11 @@
-"""The routes about the broker itself: its health, its state, tickets, and what describes the gateway."""
+"""The routes about the broker itself: its health, its state, its adapters, tickets, and what describes the gateway."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from msgspec import Struct
 
+from lifebus_contract import AdapterManifest
 from lifebus_transports.http.access.tickets import TICKET_S, Tickets
 from lifebus_transports.http.operations.operation import (
     OK,
@@ -62,6 +63,13 @@ class GatewayStatus(Struct, frozen=True, kw_only=True, rename="camel"):
     harnesses: tuple[HarnessHealth, ...]
 
 
+class CapabilitiesAnswer(Struct, frozen=True, kw_only=True):
+    """The manifests of all adapters, as they are written; what is weaker now, receipts of the sessions say."""
+
+    status: Literal["ok"] = OK
+    data: tuple[AdapterManifest, ...]
+
+
 class Ticket(Struct, frozen=True, kw_only=True, rename="camel"):
     """What a page appends to the address of a stream as `ticket`: good once, for half a minute."""
 
@@ -86,6 +94,14 @@ OPERATIONS = (
         summary="Says how the broker is.",
         tag="broker",
         answers={200: GatewayStatus},
+    ),
+    Operation(
+        name="capabilities",
+        method="GET",
+        path="/api/capabilities",
+        summary="Lists what each harness can do, with the evidence for it.",
+        tag="broker",
+        answers={200: CapabilitiesAnswer},
     ),
     Operation(
         name="giveTicket",
@@ -128,6 +144,7 @@ class BrokerRoutes:
         return {
             "health": self._health,
             "status": self._status,
+            "capabilities": self._capabilities,
             "giveTicket": self._give,
             "openapi": self._openapi,
             "asyncapi": self._asyncapi,
@@ -161,6 +178,10 @@ class BrokerRoutes:
                 for one in found.harnesses
             ),
         )
+
+    async def _capabilities(self, asked: RouteRequest) -> CapabilitiesAnswer:
+        found: list[AdapterManifest] = await asked.calls.call(asked.peer, "manifests", Nothing())
+        return CapabilitiesAnswer(data=tuple(found))
 
     async def _give(self, _: RouteRequest) -> RouteReply:
         return RouteReply(201, Ticket(ticket=self._tickets.give(), expires_in_s=int(TICKET_S)))

@@ -60,8 +60,7 @@ async function guard(work) {
 /** Show the screen of the address; where another one was asked for meanwhile, nothing. */
 async function show(context) {
   const place = placeOf(location.hash);
-  const screens = screensFor(context.scope);
-  const found = screens.find(({ name }) => name === place.name) ?? screens[0];
+  const found = screenOf(context, place);
   const number = (shows += 1);
   let module;
   try {
@@ -73,7 +72,7 @@ async function show(context) {
   }
   if (number !== shows) return;
   screen?.close?.();
-  screen = { ...module.open(context, place), command: () => module.command(place, context) };
+  screen = module.open(context, place);
   keepFocus(main, () => replace(main, screen.node));
   document.title = `${found.label} · lifebus`;
   for (const link of document.querySelectorAll("#screens a")) {
@@ -82,16 +81,29 @@ async function show(context) {
   }
 }
 
+function screenOf({ scope }, { name }) {
+  const screens = screensFor(scope);
+  return screens.find((one) => one.name === name) ?? screens[0];
+}
+
+/** Copy the command that shows the same as the address. */
+async function copyCommand(context) {
+  const place = placeOf(location.hash);
+  const module = await screenOf(context, place).load();
+  return copy(module.command(place, context));
+}
+
 function navigate(name, parts = [], parameters = {}) {
   location.hash = addressOf(name, parts, parameters);
 }
 
-function drawFrame({ scope }) {
+function drawFrame(context) {
+  const { scope } = context;
   const chooseNotifications = notifications(store, navigate);
   replace(document.getElementById("screens"), ...links(scope));
   replace(document.getElementById("tools"),
     el("span", { class: "muted" }, scope === "write" ? "may act" : "reads only"),
-    el("button", { type: "button", click: () => screen && copy(screen.command()) }, "Copy as command"),
+    el("button", { type: "button", click: () => context.guard(copyCommand(context)) }, "Copy as command"),
     el("button", { type: "button", click: () => say(`Colours: ${nextTheme()}`) }, "Colours"),
     el("button", { type: "button", click: chooseNotifications }, "Notify"),
     el("button", { type: "button", click: help }, "Keys"),

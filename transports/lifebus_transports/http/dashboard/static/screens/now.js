@@ -2,7 +2,7 @@
 
 import { el, replace, svg } from "../dom.js";
 import { count, duration, moment } from "../format.js";
-import { time } from "../parts.js";
+import { keepFocus, time } from "../parts.js";
 import { nameOf, sessionPlace, stateOf } from "../sessions.js";
 import { sessionKey } from "../store.js";
 import { pressureLine } from "../pressure.js";
@@ -17,14 +17,14 @@ export function command() {
 
 /** Open the screen. */
 export function open({ store, navigate }) {
-  const needs = el("section", { "aria-labelledby": "needs-title", class: "needs" });
+  const needs = el("section", { "aria-label": "Who needs you", class: "needs" });
   const cards = el("ul", { class: "cards", "aria-label": "Sessions" });
   const broker = el("p", { class: "muted" });
   const draw = () => {
     const sessions = [...store.sessions.values()].filter((one) => !one.ended || Date.now() - one.lastAtMs < RECENT_MS);
     sessions.sort((one, other) => rank(one) - rank(other) || other.lastAtMs - one.lastAtMs);
-    replace(needs, ...needing(sessions));
-    replace(cards, ...(sessions.length ? sessions.slice(0, 200).map((one) => card(one, store)) : [empty(store)]));
+    keepFocus(needs, () => replace(needs, ...needing(sessions)));
+    keepFocus(cards, () => replace(cards, ...(sessions.length ? sessions.slice(0, 200).map((one) => card(one, store)) : [empty(store)])));
     replace(broker, summary(store));
   };
   const soon = once(draw);
@@ -45,24 +45,30 @@ function rank(session) {
   return ["waits for you", "silent", "works", "idle", "ended"].indexOf(stateOf(session)[1]);
 }
 
+/** Return who waits for a person, and who fell silent in an open turn. */
 function needing(sessions) {
   const waiting = sessions.flatMap((session) => (session.waiting ?? [])
     .filter((wait) => wait.waitingFor !== "idle").map((wait) => [session, wait]));
-  if (!waiting.length) return [];
+  const silent = sessions.filter((session) => stateOf(session)[1] === "silent");
+  const link = (session, kind) => el("a", { href: sessionPlace(session), id: `${kind}-${session.adapterId}-${session.sessionId}` }, nameOf(session));
   return [
-    el("h2", { id: "needs-title" }, `⚑ Needs you (${waiting.length})`),
-    el("ul", {}, ...waiting.map(([session, wait]) => el("li", {},
-      el("a", { href: sessionPlace(session) }, nameOf(session)),
+    waiting.length ? el("h2", { id: "needs-title" }, `⚑ Needs you (${waiting.length})`) : null,
+    waiting.length ? el("ul", {}, ...waiting.map(([session, wait]) => el("li", {},
+      link(session, "needs"),
       ` waits ${WORDS[wait.waitingFor] ?? wait.waitingFor}${wait.kind ? `: ${wait.kind}` : ""}`,
-      el("span", { class: "muted", title: moment(wait.sinceMs) }, ` for ${duration(Date.now() - wait.sinceMs)}`)))),
-  ];
+      el("span", { class: "muted", title: moment(wait.sinceMs) }, ` for ${duration(Date.now() - wait.sinceMs)}`)))) : null,
+    silent.length ? el("h2", {}, `… Fell silent (${silent.length})`) : null,
+    silent.length ? el("ul", {}, ...silent.map((session) => el("li", {},
+      link(session, "silent"), " has an open turn and said nothing",
+      el("span", { class: "muted", title: moment(session.lastAtMs) }, ` for ${duration(Date.now() - session.lastAtMs)}`)))) : null,
+  ].filter(Boolean);
 }
 
 function card(session, store) {
   const [mark, word, kind] = stateOf(session);
   const points = store.pressure.get(sessionKey(session.adapterId, session.sessionId)) ?? [];
   return el("li", { class: `card ${kind}`, "data-session": session.sessionId },
-    el("h2", {}, el("a", { href: sessionPlace(session) }, nameOf(session))),
+    el("h2", {}, el("a", { href: sessionPlace(session), id: `card-${session.adapterId}-${session.sessionId}` }, nameOf(session))),
     el("p", { class: "state" }, el("span", { "aria-hidden": "true" }, `${mark} `), word),
     el("p", { class: "muted" }, [session.adapterId, session.cwd, session.gitBranch].filter(Boolean).join(" · ")),
     session.title ? el("p", { class: "title" }, session.title) : null,

@@ -18,6 +18,8 @@ const STATUSES = ["observed", "delivered", "skipped", "degraded", "failed"];
 export function open({ store, navigate }, place) {
   const { at, ...filters } = place.parameters;
   const window = new TailWindow(filters);
+  const fault = el("p", { role: "alert", class: "bad", id: "tail-fault" });
+  let isOpen = false;
   const side = el("aside", { "aria-label": "The chosen receipt" });
   const summaryLine = el("p", { class: "muted", id: "tail-state" });
   const list = new VirtualList({
@@ -71,6 +73,17 @@ export function open({ store, navigate }, place) {
     if (index >= 0) list.choose(index);
   }
 
+  /** Show what the address asks for, once it is known which session that is. */
+  function start() {
+    const found = resolveSession(filters, store);
+    replace(fault, found.fault ?? "");
+    isOpen = !found.fault;
+    if (!isOpen) return;
+    window.filters = found.filters;
+    if (at) jump(Number(at));
+    else if (store.recent.length) begin();
+  }
+
   function begin() {
     window.begin(store.recent, store.newest);
     list.follow();
@@ -80,17 +93,19 @@ export function open({ store, navigate }, place) {
   }
 
   const stop = store.listen(({ rows, loaded, sessions }) => {
-    if (loaded && !at) begin();
+    if (!isOpen && sessions) start();
+    else if (!isOpen) return;
+    else if (loaded && !at) begin();
     else if (rows) show(-window.take(rows));
     else if (sessions) list.paintSoon();
   });
-  if (at) jump(Number(at));
-  else if (store.recent.length) begin();
+  start();
 
   return {
     node: el("section", { class: "tail" },
       el("h1", {}, "Tail"),
       toolbar({ filters, navigate, pauseButton, jump }),
+      fault,
       summaryLine,
       el("div", { class: "split" }, list.node, side)),
     keys: { " ": toggle, "/": () => document.getElementById("filter-session").focus() },
@@ -99,6 +114,18 @@ export function open({ store, navigate }, place) {
       list.close();
     },
   };
+}
+
+/** Return the filters with the session's harness and id, or what is wrong: names and ids are known for sessions alone. */
+function resolveSession(filters, store) {
+  const { session, adapter } = filters;
+  if (!session) return { filters };
+  const isMeant = (one) => (!adapter || one.adapterId === adapter) && (one.sessionId === session || one.name === session);
+  const found = [...store.sessions.values()].filter(isMeant);
+  if (found.length === 1) return { filters: { ...filters, adapter: found[0].adapterId, session: found[0].sessionId } };
+  if (found.length) return { fault: `${session} is a session of ${found.map((one) => one.adapterId).join(" and ")}: choose the harness, too.` };
+  if (adapter) return { filters };
+  return { fault: `No session is called ${session}, and none has that id. Choose its harness, too, if it is an old one.` };
 }
 
 function toolbar({ filters, navigate, pauseButton, jump }) {
@@ -115,7 +142,7 @@ function toolbar({ filters, navigate, pauseButton, jump }) {
   choice("event", "Event", EVENTS, filters.event, change("event")),
   choice("status", "Status", STATUSES, filters.status, change("status")),
   el("label", {}, "Session ", el("input", {
-    id: "filter-session", value: filters.session ?? "", placeholder: "id", size: "14", change: change("session"),
+    id: "filter-session", value: filters.session ?? "", placeholder: "name or id", size: "14", change: change("session"),
   })),
   el("label", {}, "Jump to ", position),
   pauseButton);

@@ -1,0 +1,113 @@
+"""The screens of clients and of capabilities in a real browser: lag, dead letters, a reset, and what is weaker now."""
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+import lifebus
+from lifebus_contract import Degradation, RetryClass, SupportState
+from lifebus_contract.consumers import MAX_TRIES, ConsumerSettings
+from lifebus_supervisor.daemon.composition import Daemon
+from support.integration.hooking import call_hook
+from support.integration.serving import content, serving
+from support.patience import PATIENCE_S
+from support.transports.browser import BROWSER, open_page
+from support.transports.dashboards import client_of, enter
+from support.transports.gateway import emit, running_gateway
+
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
+
+
+def row(words: str) -> str:
+    """The text of the row of a table that has these words, where there is one."""
+    return f"([...document.querySelectorAll('tr')].find((one) => one.textContent.includes('{words}'))?.innerText)"
+
+
+async def leave_a_dead_letter(bus: lifebus.Bus) -> None:
+    """A consumer that fails on its first receipt each time, and then goes away."""
+    async with bus.consume("desk", ConsumerSettings(retry_ms=1), since="start") as deliveries:
+        poison = await anext(deliveries)
+        while poison.attempt < MAX_TRIES:
+            await poison.nack(delay=0)
+            poison = await anext(deliveries)
+        await poison.nack(delay=0)
+        # It is given up when the next one is handed out.
+        await emit(bus, "s1")
+        await anext(deliveries)
+
+
+async def lose_pressure(daemon: Daemon, bus: lifebus.Bus) -> None:
+    """A session of Claude Code of which it is reported that its transcript is gone."""
+    await call_hook(
+        daemon, "claude", hook_event_name="SessionStart", source="startup", session_id="s1", cwd="/srv/shop"
+    )
+    loss = Degradation(
+        capability="context_pressure",
+        previous_support=SupportState.PARTIAL,
+        current_support=SupportState.UNAVAILABLE,
+        event="capability.degraded",
+        evidence="the transcript is gone",
+        observed_at_epoch_s=1_790_000_000,
+        retry_class=RetryClass.RETRY_AFTER_RECONFIGURE,
+    )
+    request = lifebus.make_request("capability.degraded", "claude", session="s1")
+    await bus.emit(lifebus.Emission(request=request, degradations=(loss,)))
+    with anyio.fail_after(PATIENCE_S):
+        while not any(one.degraded for one in (await bus.status()).harnesses):
+            await bus.tick()
+
+
+async def test_clients_and_capabilities_show_who_is_behind_and_what_is_lost(tmp_path: Path) -> None:
+    async with (
+        open_page(tmp_path / "profile") as page,
+        running_gateway() as (daemon, address),
+        client_of(daemon) as bus,
+    ):
+        await emit(bus, "d1")
+        await leave_a_dead_letter(bus)
+        for _ in range(5):
+            await bus.emit([lifebus.make_request("session.started", "codex", session="s1") for _ in range(200)])
+        await enter(page, daemon, write=True)
+        async with serving(bus, content, ["session.started"], client_id="notes"):
+            await page.press("g")
+            await page.press("c")
+            await page.until(f"{row('notes')}?.includes('session.started')")
+        await page.until(f"{row('desk')}?.includes('▲ 1,00')")
+        # What is away and far behind goes on at the head, once a person has agreed.
+        await page.click("Go on at the head")
+        await page.shows("desk leaves out 1,00")
+        await page.run("document.querySelector('dialog .danger').click()")
+        await page.until(f"{row('desk')}?.includes('away') && !{row('desk')}.includes('▲')")
+        assert (await bus.cursors.standing("desk"))[0].lag == 0
+        await page.click("✗ 1 letter")
+        await page.shows("Dead letters of desk")
+        await page.shows("codex/d1")
+        await lose_pressure(daemon, bus)
+        await page.press("g")
+        await page.press("k")
+        await page.until(f"{row('▽ context_pressure')}?.includes('unavailable, claimed')")
+        await page.shows("the transcript is gone")
+        await page.shows("2026-09-2")
+        named = "[...document.querySelectorAll('th[scope=col]')].map((one) => one.textContent)"
+        assert {"claude", "codex", "gemini", "hermes", "openclaw", "opencode"} <= set(await page.run(named))
+        assert "the transcript tells the tokens" in await page.text()
+        await page.open(f"{address.url}/#/capabilities/gemini")
+        await page.shows("Gemini CLI (gemini)")
+        assert "Claude Code (claude)" not in await page.text()
+        assert page.faults == []
+
+
+async def test_a_page_that_reads_resets_nothing(tmp_path: Path) -> None:
+    async with (
+        open_page(tmp_path / "profile") as page,
+        running_gateway() as (daemon, address),
+        client_of(daemon) as bus,
+    ):
+        await emit(bus, "s1", 3)
+        async with bus.consume("desk", since="start") as deliveries:
+            await anext(deliveries)
+        await enter(page, daemon)
+        await page.open(f"{address.url}/#/clients")
+        await page.until("document.querySelector('#reset-desk')?.disabled")
+        assert "lifebus dashboard --write" in await page.run("document.querySelector('#reset-desk').title")
