@@ -205,8 +205,9 @@ class Bus(BusFollowing):
 
         Asked are those of these `events` and `adapters`, of all where none is given, and only where the harness can do
         what `requirements` insist on.  `client_id` is this client's name, by default that of the bus.  `deadline` is
-        in seconds, counted by the broker.  `on_ready` is called when the broker has registered the
-        client.  Registration survives a broker restart.
+        in seconds, counted by the broker.  `on_ready` is called when the broker has registered the client.
+        A broker that is started again has the client again as soon as this connection reaches it, within about a
+        second.
 
         Raises:
             InvalidRequest: there is no such event (``unknown_event``).

@@ -204,9 +204,7 @@ class Deliveries(Generic[T_co]):
     async def attach(self, seconds: float | None = None) -> None:
         """Become the connection that consumes, or renew the lease; wait so many seconds for the answer.
 
-        A broker that knows of no fetch was restarted and will never answer ours, which was sent before this request.
-        One that has nothing in flight either was restarted, or gave it to somebody else, or was reset: what waits here
-        to be returned comes again from there, and may be settled already.
+        `bus.consume` calls it at the beginning and each second: a program need not.
 
         Raises:
             LifebusError: the broker refused, or did not answer.
@@ -218,8 +216,10 @@ class Deliveries(Generic[T_co]):
             self._confirmed = False
             raise
         self._confirmed, self._settings = True, info.settings
+        # A broker that knows of no fetch was restarted, and will never answer ours, which was sent before this request.
         if info.fetching:
             return
+        # It was restarted, gave it to somebody else, or was reset: what waits here comes again, or is settled already.
         if not info.in_flight:
             self._ready.clear()
             self._stale = pending

@@ -22,7 +22,6 @@ from lifebus_contract import (
 )
 from lifebus_contract.ids import EVENT, INVOCATION, PAYLOAD
 
-_BEFORE_THE_PROMPT: Final = ((PlacementClass.PRE_PROMPT_FRAME, RequirementLevel.PREFERRED),)
 _IDS: Final = IdSource(lambda: time.time_ns() // 1_000_000, os.urandom)
 
 
@@ -125,7 +124,7 @@ def make_payload(
     body: str,
     *,
     payload_kind: str = "context",
-    placements: Sequence[tuple[PlacementClass | str, RequirementLevel | str]] = _BEFORE_THE_PROMPT,
+    placements: Sequence[tuple[PlacementClass | str, RequirementLevel | str]] = (("pre_prompt_frame", "preferred"),),
     **fields: Unpack[PayloadFields],
 ) -> PayloadEnvelope:
     """Return a validated payload with an id, its true size and its digest.

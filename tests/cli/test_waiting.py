@@ -60,7 +60,8 @@ def test_sessions_say_for_what_and_since_when(waiting: Shell) -> None:
 
 def test_status_names_who_waits(waiting: Shell) -> None:
     (line,) = [line for line in waiting.call("status").out.splitlines() if line.startswith("waiting ")]
-    assert f"claude/{SESSION}: permission (Bash)" in line
+    (session,) = waiting.call("sessions", "--waiting", "--json").json
+    assert f"{session['name']} (claude): permission (Bash)" in line
     (one,) = waiting.call("status", "--json").json["waiting"]
     assert (one["adapter_id"], one["waiting"][0]["waiting_for"]) == ("claude", "permission")
 

@@ -259,8 +259,10 @@ async def test_a_dispatch_under_way_fails_when_its_worker_is_replaced() -> None:
         assert asking.result().failure_class is FailureClass.TRANSPORT_ERROR
 
 
-async def test_a_worker_survives_a_broker_restart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lifebus._internal.worker._REFRESH_S", 0.05)
+@pytest.mark.parametrize("refresh_s", [0.05, 3600])
+async def test_a_worker_survives_a_broker_restart(monkeypatch: pytest.MonkeyPatch, refresh_s: float) -> None:
+    # With the long pause it is the connection to the new broker that has it register.
+    monkeypatch.setattr("lifebus._internal.worker._REFRESH_S", refresh_s)
     with short_directory() as directory:
         async with AsyncExitStack() as clients:
             async with running_bus(directory=directory) as daemon:

@@ -17,23 +17,42 @@ _INTAKE: Final = "tests/supervisor/app_server/test_intake.py"
 _FAILED_CALLS: Final = "tests/supervisor/hook_intake/test_failed_calls.py"
 _CHECKPOINTS: Final = "tests/integration/checkpoints/test_receipts.py"
 
+_WAIT_HOOKS: Final = "hooks of codex, gemini and opencode; flows"
+_WAIT_TEST: Final = "tests/supervisor/supervision/test_waiting.py"
+
 _WAITS: Final = (
     text(
         "waiting",
         "the session begins to wait for a person, or does not any more ([waiting.md](../waiting.md))",
         TICK,
         "begun ended",
+        reporter=_WAIT_HOOKS,
+        shown_by=_WAIT_TEST,
     ),
-    text("waiting_for", "for what", TICK, "permission input idle"),
-    text("waiting_kind", "for what kind of thing: a tool's name, the kind of a question; never its text", TICK),
-    number("waiting_since_ms", "since when", TICK, "ms since 1970"),
-    text("waiting_id", "the harness's own id of the request", TICK),
-    number("waited_ms", "how long a person took", TICK, "ms"),
+    text("waiting_for", "for what", TICK, "permission input idle", reporter=_WAIT_HOOKS, shown_by=_WAIT_TEST),
+    text(
+        "waiting_kind",
+        "for what kind of thing: a tool's name, the kind of a question; never its text",
+        TICK,
+        reporter=_WAIT_HOOKS,
+        shown_by=_WAIT_TEST,
+    ),
+    number("waiting_since_ms", "since when", TICK, "ms since 1970", reporter=_WAIT_HOOKS, shown_by=_WAIT_TEST),
+    text(
+        "waiting_id",
+        "the harness's own id of the request",
+        TICK,
+        reporter="hooks of opencode; flows",
+        shown_by=_WAIT_TEST,
+    ),
+    number("waited_ms", "how long a person took", TICK, "ms", reporter=_WAIT_HOOKS, shown_by=_WAIT_TEST),
     text(
         "waiting_ended_by",
         "what shows that it does not wait any more",
         TICK,
         "answered resolved unanswered tool_result turn_ended prompt next_request session_ended session_started",
+        reporter=_WAIT_HOOKS,
+        shown_by=_WAIT_TEST,
     ),
     text("frame_id", "the turn or sub-agent that waits, or that a question is asked in", TICK),
     text(
@@ -41,7 +60,7 @@ _WAITS: Final = (
         "the frame in which that one stands",
         TICK,
         reporter="claude, codex",
-        shown_by="tests/supervisor/supervision/test_waiting.py",
+        shown_by=_WAIT_TEST,
     ),
 )
 

@@ -41,7 +41,7 @@ _log = ClientLogger("lifebus.connection")
 _MAX_PENDING: Final = 4_096
 _MAX_ANSWER_BYTES: Final = 16 * 1_048_576  # an answer may be larger than any request: it holds many receipts
 _RECONNECT_MS: Final = (50, 150)
-_RECONNECT_MAX_MS: Final = 5_000
+_RECONNECT_MAX_MS: Final = 1_000  # on this machine a try costs next to nothing, and a session may begin meanwhile
 
 
 class Connection:
@@ -49,6 +49,7 @@ class Connection:
 
     A context has one connection, because the gate that knows its peers is the context's own.
     `closing` holds what else ends with this connection, `consuming` the names that it consumes under.
+    `connected` is set each time a socket of the context has come to a broker, which may be another one than before.
     """
 
     def __init__(self, context: "zmq.Context[zmq.Socket[bytes]]", runtime_dir: Path) -> None:
@@ -56,12 +57,13 @@ class Connection:
         self.runtime_dir = runtime_dir
         self.on_push: Callable[[int, str, bytes], None] | None = None
         self.closing: set[Callable[[], None]] = set()
+        self.connected = asyncio.Event()
         self.consuming: set[str] = set()
         self._numbers = itertools.count(1)
         self._pending: dict[int, Answered] = {}
         self._stranger: LifebusError | None = None
         # Before any socket: libzmq asks it about each connection, and connects nowhere without an answer.
-        self._gate = UserGate(context, {os.geteuid()}, on_refused=self._refuse_stranger)
+        self._gate = UserGate(context, {os.geteuid()}, on_refused=self._refuse_stranger, on_admitted=self.connected.set)
         self._socket = connected_socket(context, zmq.DEALER, runtime_dir / REQUESTS)
         self._reader = SocketReader(self._socket, self._receive, at_least=2)
 

@@ -47,6 +47,8 @@ async def serve(connection: Connection, registration: Serve, handler: Handler, o
         async with anyio.create_task_group() as tasks:
             connection.on_push = _Dispatches(connection, handler, tasks, registration.deadline_ms / 1000)
             try:
+                # From here on: a broker that comes while the first one is asked knows of no registration.
+                connection.connected.clear()
                 await connection.ask("serve", registration, Nothing, timeout=_FIRST_S)
                 on_ready()
                 await _keep_registered(connection, registration)
@@ -121,9 +123,11 @@ class _Dispatches:
 
 
 async def _keep_registered(connection: Connection, registration: Serve) -> None:
-    """Renew the registration each second; after a broker restart that registers anew."""
+    """Renew the registration each second, and at once where a socket came to a broker that may be a new one."""
     while True:
-        await anyio.sleep(_REFRESH_S)
+        with anyio.move_on_after(_REFRESH_S):
+            await connection.connected.wait()
+        connection.connected.clear()
         try:
             # The broker drops registrations that are not renewed, and a new broker knows none.
             await connection.ask("serve", registration, Nothing, timeout=_REFRESH_S)

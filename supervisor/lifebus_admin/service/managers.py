@@ -74,8 +74,8 @@ def find_manager(environ: Mapping[str, str] = os.environ) -> ServiceControl:
             return Systemd(environ)
         why = f"systemd does not serve this user here: {_said(asked)}"
     raise LifebusError(
-        f"{why}; start the broker with `lifebus up --detach`, for every login in your shell's profile (~/.profile), "
-        "or from whatever starts your programs: it says `already running` where one runs",
+        f"{why}; start the broker with `lifebus up --detach`. Put that line into your shell's profile (~/.profile) to "
+        "have a broker after every login: while one runs, it starts no second one",
         code="no_service_manager",
     )
 

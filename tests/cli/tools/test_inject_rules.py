@@ -79,3 +79,12 @@ def made(status: str, payload: str | None, **fields: Any) -> Receipt:
 )
 def test_a_receipt_says_what_became_of_the_text(given_receipt: Receipt, expected: list[str]) -> None:
     assert [one.outcome for one in outcomes_of(given_receipt, "inject")] == expected
+
+
+def test_only_warnings_about_the_text_are_a_reason() -> None:
+    warnings = [
+        {"code": "event_id_synthesized", "message": "the hook supplies no id of its own"},
+        {"code": "placement_weaker", "message": "the text lands after the prompt"},
+    ]
+    (one,) = outcomes_of(made("degraded", "degraded", warnings=warnings), "inject")
+    assert one.why == "the text lands after the prompt"

@@ -47,7 +47,7 @@ class WorkspaceFiles:
 
     Paths are relative to the root and use `/`.  Absolute ones, `..`, and whatever leads through a link are refused.
     The root is opened once: if it is renamed, this goes on in the same directory.  Every method may block, and
-    raises a `LifebusError`; `docs/files.md` has the codes.
+    raises a `LifebusError`; docs/files.md has the codes.
     """
 
     def __init__(

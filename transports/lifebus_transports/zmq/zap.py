@@ -34,7 +34,7 @@ class UserGate:
     """Answers ZAP requests of one context; `refused` counts the peers it turned away.
 
     Open it before any socket binds or connects, and close it after the last has closed.  `on_refused` is called with
-    the address of each peer that is turned away.
+    the address of each peer that is turned away, `on_admitted` at each connection with a peer that is not.
     """
 
     def __init__(
@@ -42,10 +42,12 @@ class UserGate:
         context: "zmq.Context[zmq.Socket[bytes]]",
         users: Collection[int],
         on_refused: Callable[[str], None] | None = None,
+        on_admitted: Callable[[], None] | None = None,
     ) -> None:
         self.refused = 0
         self._users = frozenset(users)
         self._on_refused = on_refused
+        self._on_admitted = on_admitted
         self._connections = itertools.count(1)
         self._socket = context.socket(zmq.REP)
         # Answers that are still queued when the gate closes are of no use to anybody.
@@ -76,3 +78,5 @@ class UserGate:
         self._reader.poke()
         if user is None and self._on_refused is not None:
             self._on_refused(address)
+        if user is not None and self._on_admitted is not None:
+            self._on_admitted()

@@ -28,7 +28,7 @@ _NEXT: Final = (
 
 
 class GapFound(LifebusError):
-    """Receipts or signals are gone that were to come here; the next step of the iterator goes on behind them.
+    """The ledger no longer has what comes next; the next step of the iterator goes on behind what is gone.
 
     `gap` says which, `cursor` is the place behind them, to follow from later.  The iterator's own cursor stays before
     the gap until the next item is asked for: who begins again from there hears of it again.

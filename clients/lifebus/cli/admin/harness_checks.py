@@ -125,7 +125,7 @@ def harness_text(harness: "HarnessStatus") -> str:
     """Return how one harness is, in one line: sessions, last event, hook and tick, files, and what is silent."""
     parts = [
         f"{harness.sessions} live",
-        f"{harness.open_frames} open frames" if harness.open_frames else "",
+        f"{harness.open_frames} open frame{'s' if harness.open_frames > 1 else ''}" if harness.open_frames else "",
         _last(harness.last_event.value, harness.last_event_age_s) if harness.last_event is not None else "no event yet",
         _last("hook", harness.last_hook_age_s),
         _last("tick", harness.last_tick_age_s),

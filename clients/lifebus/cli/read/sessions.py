@@ -177,7 +177,8 @@ def state_text(head: "SessionHead") -> str:
     """Return whether a session is over, what is open in it, and for what it waits."""
     if head.ended:
         return "forgotten" if head.forgotten else "ended"
-    frames = f"open, {len(head.open_frames)} frames" if head.open_frames else "open"
+    count = len(head.open_frames)
+    frames = f"open, {count} frame{'s' if count > 1 else ''}" if count else "open"
     return f"{frames}, waits for {waiting_text(head.waiting)}" if head.waiting else frames
 
 

@@ -77,7 +77,7 @@ def status(*, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
     if open_now:
         put(f"{paint('sessions'.ljust(9), 'dim')} {clean(_sessions_text(open_now))}")
     for waiting in found.waiting:
-        put(f"{paint('waiting'.ljust(9), 'yellow')} {_waiting_session_text(waiting)}")
+        put(f"{paint('waiting'.ljust(9), 'yellow')} {_waiting_session_text(waiting, open_now)}")
     for one in hooks:
         put(f"{paint('hooks'.ljust(9), 'dim')} {paint(clean(one.evidence), '' if one.state == 'ok' else 'yellow')}")
     return ExitCode.OK if healthy else ExitCode.NEGATIVE
@@ -105,9 +105,11 @@ def _upgrade_text(installed: str) -> str:
     return f"installed is {installed}, which the broker runs after a restart: {restart_advice()}"
 
 
-def _waiting_session_text(one: "WaitingSession") -> str:
-    """Return which session waits, for what, and since when."""
-    session = f"{one.adapter_id}/{one.harness_session_id}"
+def _waiting_session_text(one: "WaitingSession", heads: "Sequence[SessionHead]") -> str:
+    """Return which session waits, by its short name where it has one, for what, and since when."""
+    key = (one.adapter_id, one.harness_session_id)
+    names = {(head.adapter_id, head.harness_session_id): head.name for head in heads if head.name}
+    session = f"{names[key]} ({one.adapter_id})" if key in names else "/".join(key)
     return clean(f"{session}: {waiting_text(one.waiting)}, since {since_text(one.waiting[0])}")
 
 

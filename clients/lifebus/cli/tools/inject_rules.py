@@ -18,6 +18,8 @@ MAX_SESSIONS: Final = 65_536
 """Most sessions that are remembered; the oldest is forgotten first."""
 
 _FINAL: Final = frozenset({FailureClass.PAYLOAD_TOO_LARGE, FailureClass.PLACEMENT_UNAVAILABLE})
+# Such warnings are about the numbering of events, and say nothing of the text.
+_OF_IDS: Final = "_id_synthesized"
 _PLACED: Final = frozenset({ReceiptStatus.DELIVERED, ReceiptStatus.DEGRADED})
 
 
@@ -99,7 +101,7 @@ def _outcome(receipt: Receipt, key: Key, payload: PayloadReceipt | None) -> Inje
         word = "refused"
     elif payload is not None and payload.status in _PLACED:
         word = "delivered"
-    reasons = [one.message for one in receipt.warnings]
+    reasons = [one.message for one in receipt.warnings if not one.code.endswith(_OF_IDS)]
     if receipt.failure_class is not None:
         reasons.insert(0, receipt.failure_class.value)
     return InjectOutcome(

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_choice, parse_seconds
 from lifebus.cli.bus.programs import require_program
-from lifebus.cli.choices import Adapters, Words, parse_adapters, split_values
+from lifebus.cli.choices import Adapters, Sessions, Words, parse_adapters, split_values
 from lifebus.cli.connection import on_bus, present_settings
 from lifebus.cli.exit_codes import ExitCode, UsageError
 from lifebus.cli.terminal import put_json, say
@@ -40,7 +40,7 @@ class NoticeOptions:
     "Only this harness."
     project: Words = ()
     "Only sessions in this folder; * stands for any letters."
-    session: Words = ()
+    session: Sessions = ()
     "Only this session: its short name, e.g. api#3, its id, or ADAPTER/SESSION."
     after: str = "10s"
     "How long a session has to wait before it is reported; default: 10s."

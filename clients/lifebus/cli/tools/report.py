@@ -10,8 +10,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_adapter, parse_moment
+from lifebus.cli.choices import OneAdapter
 from lifebus.cli.connection import on_bus
 from lifebus.cli.exit_codes import ExitCode, UsageError
+from lifebus.cli.selection import Moment
 from lifebus.cli.terminal import put, put_json, put_table, say, time_text
 from lifebus.cli.tools.receipt_facts import Key, folder_of
 from lifebus.cli.tools.report_rules import ReportRow, ReportStep, Span, Sums, total_of
@@ -61,9 +63,9 @@ class ActivityReport(Struct, frozen=True, kw_only=True):
 
 def report(
     *,
-    since: str = "24h",
-    until: str | None = None,
-    adapter: str | None = None,
+    since: Annotated[str, Parameter(metavar="TIME")] = "24h",
+    until: Moment = None,
+    adapter: OneAdapter = None,
     project: str | None = None,
     html: Annotated[bool, Parameter(negative="")] = False,
     connection: ConnectionOptions = DEFAULT_CONNECTION,
