@@ -358,7 +358,7 @@ async def _renew_lease(deliveries: Deliveries[Delivery | Gap]) -> None:
         except LifebusError as fault:
             if not _is_transient(fault):
                 return
-            _log.warning("lease_unanswered", code=fault.code)
+            _log.info("lease_unanswered", code=fault.code)
 
 
 async def _release(connection: Connection, cursor: str, unseen: tuple[int, ...]) -> None:

@@ -31,6 +31,21 @@ def test_each_end_has_its_own_fact() -> None:
 
 
 @pytest.mark.parametrize(
+    ("failure", "facts", "failed"),
+    [
+        (FailureClass.OPERATOR_REQUIRED, {"waiting": "begun", "waiting_for": "permission"}, False),
+        # a client that was asked about a wait, and did not answer
+        (FailureClass.TIMEOUT, {"waiting": "begun", "waiting_for": "permission"}, True),
+        (FailureClass.OPERATOR_REQUIRED, {}, True),
+    ],
+)
+def test_a_question_to_a_person_is_no_failure(failure: FailureClass, facts: dict[str, Any], failed: bool) -> None:
+    status = ReceiptStatus.FAILED
+    made = receipt(1, event=TICK, status=status, failure_class=failure, telemetry_summary=facts)
+    assert tells_of_failure(made) is failed
+
+
+@pytest.mark.parametrize(
     ("client", "facts", "is_one"),
     [
         ("lifebus.hook", {"source_hook": "lifebus.canary", "canary": "canary_1"}, True),

@@ -40,11 +40,12 @@ from lifebus_broker.state.telemetry_keys import (
     SUPERVISOR,
     TITLE,
     USED,
+    WAITING_FOR,
     is_applied_before,
 )
 from lifebus_broker.state.waiting import next_waits
 from lifebus_contract import SUPPORT_STRENGTH, LifecycleEvent, PressureLevel
-from lifebus_contract.facts.selections import is_failure
+from lifebus_contract.facts.selections import is_failure, is_question
 
 MAX_TURNS: Final = 64
 """How many turns a session remembers, to distinguish a turn that no hook reported from an old one."""
@@ -192,6 +193,8 @@ def _record_place(state: SessionState, facts: Mapping[str, object]) -> None:
 def _tells_of_failure(receipt: ReceiptLike, *, is_repeated: bool) -> bool:
     """Whether something failed that no receipt before has told; one that is repeated repeats how its frame ended."""
     facts = {} if is_repeated else receipt.telemetry_summary
+    if is_question(receipt.failure_class, facts.get(WAITING_FOR)):
+        return False
     return is_failure(receipt.event, receipt.status, facts.get(FRAME_END), facts.get(SESSION_END))
 
 

@@ -6,6 +6,7 @@ that counts the failures of a session (docs/consuming.md, "Selections").
 
 from typing import Final
 
+from lifebus_contract.failure import FailureClass
 from lifebus_contract.receipt import Receipt
 from lifebus_contract.vocabulary import LifecycleEvent, ReceiptStatus
 
@@ -18,6 +19,7 @@ CANARY_HOOK: Final = "lifebus.canary"
 FAILED_END: Final = "failed"
 """The word of `frame_end` and `session_end` where a turn or a session has failed."""
 
+_OPERATOR_REQUIRED: Final = FailureClass.OPERATOR_REQUIRED.value
 _FAILED: Final = ReceiptStatus.FAILED.value
 _FRAME_ENDED: Final = LifecycleEvent.FRAME_ENDED.value
 _SESSION_ENDED: Final = LifecycleEvent.SESSION_ENDED.value
@@ -35,6 +37,11 @@ def is_failure(event: str, status: str, frame_end: object, session_end: object) 
     )
 
 
+def is_question(failure_class: object, waiting_for: object) -> bool:
+    """Whether a receipt asks a person: the contract has it fail as ``operator_required``, and nothing went wrong."""
+    return failure_class == _OPERATOR_REQUIRED and waiting_for is not None
+
+
 def is_canary(client_id: str, emitter: object, source_hook: object) -> bool:
     """Whether a receipt is a canary's, or that of a client which was asked about one.
 
@@ -45,8 +52,10 @@ def is_canary(client_id: str, emitter: object, source_hook: object) -> bool:
 
 
 def tells_of_failure(receipt: Receipt) -> bool:
-    """Whether a receipt tells of a failure, as `is_failure` says."""
+    """Whether a receipt tells of a failure, as `is_failure` says, and is no question."""
     facts = receipt.telemetry_summary
+    if is_question(receipt.failure_class, facts.get("waiting_for")):
+        return False
     return is_failure(receipt.event, receipt.status, facts.get("frame_end"), facts.get("session_end"))
 
 

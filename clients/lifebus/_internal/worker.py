@@ -132,7 +132,7 @@ async def _keep_registered(connection: Connection, registration: Serve) -> None:
             # The broker drops registrations that are not renewed, and a new broker knows none.
             await connection.ask("serve", registration, Nothing, timeout=_REFRESH_S)
         except (DeadlineExceeded, BrokerBusy):
-            _log.warning("registration_unanswered")
+            _log.info("registration_unanswered")
 
 
 async def _unregister(connection: Connection) -> None:

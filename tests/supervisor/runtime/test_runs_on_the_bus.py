@@ -6,6 +6,7 @@ from pathlib import Path
 from msgspec import structs
 
 from lifebus_contract import LifecycleEvent
+from lifebus_contract.facts.selections import tells_of_failure
 from lifebus_contract.questions import AnswerAction
 from support.flows import (
     ScriptedRunner,
@@ -45,6 +46,8 @@ async def test_a_run_is_a_session_and_its_tries_are_frames(tmp_path: Path) -> No
         ("transport_error", "do_not_retry"),
         ("operator_required", "retry_after_operator"),
     ]
+    # The question is no failure of its own.
+    assert [one for one in before if tells_of_failure(one)] == failed[:2]
     frames = [one.telemetry_summary["frame_id"] for one in after if one.event is LifecycleEvent.FRAME_ENDED]
     assert list(dict.fromkeys(frames)) == ["a#1", "a#2", "a#3"]
     assert after[-1].telemetry_summary["session_end"] == "completed"

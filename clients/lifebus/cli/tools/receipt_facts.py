@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from lifebus import Receipt
-from lifebus_contract.facts.selections import is_failure
+from lifebus_contract.facts.selections import is_failure, is_question
 
 Key = tuple[str, str]
 """A session: adapter id and the harness's own id of it."""
@@ -52,6 +52,8 @@ def is_nested(receipt: Receipt) -> bool:
 def failed(receipt: Receipt) -> bool:
     """Whether an event failed, as `--failed` has it; a receipt that repeats an event does not repeat its failure."""
     facts: Mapping[str, object] = {} if repeats_event(receipt) else receipt.telemetry_summary
+    if is_question(receipt.failure_class, facts.get("waiting_for")):
+        return False
     return is_failure(receipt.event, receipt.status, facts.get("frame_end"), facts.get("session_end"))
 
 

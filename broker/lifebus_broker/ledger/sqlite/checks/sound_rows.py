@@ -14,7 +14,7 @@ from lifebus_broker.ledger.refusals import damaged_row
 from lifebus_broker.ports import DamagedReceipt, Query, StoredReceipt
 from lifebus_broker.state.stream_digests import link_after
 from lifebus_contract import InternalError
-from lifebus_contract.facts.selections import is_canary, is_failure
+from lifebus_contract.facts.selections import is_canary, is_failure, is_question
 
 # typeof: a value of another storage class becomes NULL here, where it cannot raise in the middle of a page
 COLUMNS: Final = """
@@ -44,6 +44,7 @@ class RowFacts(Struct, frozen=True):
     at_epoch_s: int
     event: str
     status: str
+    failure_class: str | None
     telemetry_summary: _Telemetry = _Telemetry()
 
     @property
@@ -55,6 +56,8 @@ class RowFacts(Struct, frozen=True):
     def tells_of_failure(self) -> bool:
         """Whether it tells of a failure."""
         facts = self.telemetry_summary
+        if is_question(self.failure_class, facts.waiting_for):
+            return False
         return is_failure(self.event, self.status, facts.frame_end, facts.session_end)
 
     @property
