@@ -63,6 +63,10 @@ def test_a_plan_shows_a_diff_of_the_settings_and_writes_nothing(alone: Shell) ->
     assert '+    "SessionStart": [' in ran.out
     assert "lifebus-hook (19 lines, lifebus's own, mode 0700)" in ran.out
     assert "claude is not on PATH" in ran.out
+    # What of the user's own goes is told in the last line, beside the question.
+    assert re.fullmatch(
+        f"{alone.directory}/.claude/settings.json: [0-9]+ lines added, [01] removed", ran.out.splitlines()[-1]
+    )
     assert files(alone.directory) == before
 
 

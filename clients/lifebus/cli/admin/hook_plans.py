@@ -45,12 +45,23 @@ class Proposal:
             if file.action != "keep":
                 self._show_file(file, full=full)
 
-    def _show_file(self, file: "FilePlan", *, full: bool) -> None:
+    def sum_up(self) -> None:
+        """Print how many lines come and go in each file of others, in a line that stands beside the question."""
+        for file in self.plan.files:
+            if file.action == "keep" or self._is_ours(file):
+                continue
+            # The first two lines name the file.
+            marks = [line[:1] for line in file.diff.splitlines()[2:]]
+            put(f"{clean(file.path)}: {marks.count('+')} lines added, {marks.count('-')} removed")
+
+    def _is_ours(self, file: "FilePlan") -> bool:
         from lifebus_adapters.shared.assets import OwnedFile  # noqa: PLC0415
 
+        return any(isinstance(asset, OwnedFile) and asset.path == file.path for asset in self.plan.assets)
+
+    def _show_file(self, file: "FilePlan", *, full: bool) -> None:
         # A file of ours is long and always the same; of others' files every changed line is shown.
-        ours = any(isinstance(asset, OwnedFile) and asset.path == file.path for asset in self.plan.assets)
-        if ours and not full:
+        if self._is_ours(file) and not full:
             lines = (file.after if file.after is not None else file.before or "").count("\n")
             put(f"  {file.action} {clean(file.path)} ({lines} lines, lifebus's own, mode {file.mode:04o})")
             return

@@ -189,11 +189,18 @@ def _nothing_installed(*, json: bool) -> ExitCode:
     return ExitCode.OK
 
 
+def _show(proposals: "list[Proposal]", *, full: bool) -> None:
+    """Print the plans, and at the end what they come to: the diffs of several harnesses fill more than a screen."""
+    for one in proposals:
+        one.show(full=full)
+    for one in proposals:
+        one.sum_up()
+
+
 def _carry_out(proposals: "list[Proposal]", run: RunOptions) -> ExitCode:
     """Show the plans, ask, carry them out, and show what was done."""
     if not run.json:
-        for one in proposals:
-            one.show(full=run.full)
+        _show(proposals, full=run.full)
     # Asked once for all harnesses: a plan that changes nothing needs no yes.
     if not run.dry_run and any(not one.plan.nothing for one in proposals):
         if not run.yes and not confirm(json=run.json, otherwise=_WITHOUT_ASKING):
