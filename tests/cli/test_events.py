@@ -55,3 +55,9 @@ def test_a_slip_of_the_finger_is_answered_with_the_event_that_is_meant(alone: Sh
 
 def test_the_notification_has_no_receipts(alone: Shell) -> None:
     assert alone.call("contract", "events", "receipt.emitted").out.count("\n") == 1
+
+
+def test_links_of_the_pages_are_words_in_a_terminal(alone: Shell) -> None:
+    out = " ".join(alone.call("contract", "events", "supervisor.tick", "--facts-only").out.split())
+    assert "an error code (docs/wire-protocol.md)" in out
+    assert "does not any more (docs/waiting.md)" in out

@@ -18,7 +18,7 @@ from lifebus_contract.facts.fact import ANY_EVENT, Fact
 from lifebus_contract.vocabulary import FRAME_EVENTS
 
 _WIDTH: Final = 100
-_LINK: Final = re.compile(r"\[([^\]]+)\]\([^)]+\)")
+_LINK: Final = re.compile(r"\[([^\]]+)\]\((?:\.\./)?([^)#]+)[^)]*\)")
 
 
 class KnownFact(Struct, frozen=True, kw_only=True):
@@ -155,6 +155,12 @@ def _lines(known: KnownEvent, examples: dict[str, dict[str, Any]]) -> Iterator[s
         yield from plain.dumps(receipt, indent=2, ensure_ascii=False).splitlines()
 
 
+def _link_text(found: re.Match[str]) -> str:
+    """Return a link in words: the page alone where the link is called by it, else both."""
+    words, page = found.groups()
+    return f"docs/{page}" if words == page else f"{words} (docs/{page})"
+
+
 def _facts(title: str, facts: Sequence[KnownFact]) -> Iterator[str]:
     yield ""
     yield paint(title, "bold")
@@ -164,7 +170,7 @@ def _facts(title: str, facts: Sequence[KnownFact]) -> Iterator[str]:
         yield f"  {paint(fact.key, 'bold')}  {paint(f'{fact.kind}{unit}{null}', 'dim')}"
         values = f". One of {', '.join(fact.values)}" if fact.values else ""
         # Pages link to other pages; a terminal has their names.
-        meaning = _LINK.sub(r"docs/\1", fact.meaning)
+        meaning = _LINK.sub(_link_text, fact.meaning)
         yield from textwrap.wrap(f"{meaning}{values}", _WIDTH, initial_indent="    ", subsequent_indent="    ")
         reported = "; ".join(part for part in (", ".join(fact.reported_by), fact.reporter) if part)
         if reported:
