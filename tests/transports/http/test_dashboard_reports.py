@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+import anyio
 import pytest
 
 from lifebus_contract.jobs import NewJob
+from lifebus_supervisor.daemon.own_commands import COMMAND
 from support.integration.hooking import call_hook
 from support.transcripts.boxes import entry
 from support.transports.browser import BROWSER, open_page
@@ -73,6 +75,8 @@ async def test_hooks_and_doctor_show_what_their_commands_find(tmp_path: Path, mo
     settings.parent.mkdir()
     settings.write_text("{")
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    await anyio.run_process([*COMMAND, "hooks", "install", "gemini", "--yes"])
     async with open_page(tmp_path / "profile") as page, running_gateway() as (daemon, _):
         await call_hook(
             daemon, "codex", hook_event_name="SessionStart", source="startup", session_id="s1", cwd="/srv/shop"
@@ -82,7 +86,11 @@ async def test_hooks_and_doctor_show_what_their_commands_find(tmp_path: Path, mo
         await page.press("h")
         await page.shows(str(settings))
         await page.shows("cannot be read")
-        await page.shows("lifebus hooks install gemini")
+        await page.shows("lifebus hooks install hermes")
+        await page.shows("✓ works")
+        await page.shows(str(tmp_path / ".gemini/settings.json"))
+        await page.shows("SessionStart, BeforeAgent")
+        await page.shows("✓ as installed")
         calls = (
             "[...document.querySelectorAll('section')].find((one) => one.querySelector('h2')?.textContent === 'codex')"
         )

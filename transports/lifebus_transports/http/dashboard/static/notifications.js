@@ -88,7 +88,7 @@ function fields(rules) {
   return {
     node: el("div", { class: "fields" },
       el("fieldset", {}, el("legend", {}, "When"), ...kinds.map(([, box, words]) => el("label", {}, box, words))),
-      el("label", {}, "A wait is told of after so many seconds", after), el("label", {}, "Further ones are waited for, in seconds", group),
+      el("label", {}, "A wait is shown after so many seconds", after), el("label", {}, "Further ones are waited for, in seconds", group),
       el("label", {}, "A context is nearly full from so many percent on", pressure), el("label", {}, "Quiet hours", quiet)),
     values: () => ({
       on: kinds.filter(([, box]) => box.checked).map(([kind]) => kind),

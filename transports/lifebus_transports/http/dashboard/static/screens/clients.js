@@ -4,7 +4,7 @@ import { read } from "../access.js";
 import { commandLine } from "../command.js";
 import { el } from "../dom.js";
 import { count } from "../format.js";
-import { actionButton, badge, empty, reading, section, table, time } from "../parts.js";
+import { actHint, actionButton, badge, empty, reading, section, table, time } from "../parts.js";
 import { addressOf } from "../screens.js";
 
 const EVERY_MS = 2_000; // how often the lag is read again
@@ -58,7 +58,7 @@ function draw(context, { consumers, clients }, view) {
           path: `/api/consumers/${encodeURIComponent(one.name)}/reset`, done: () => view.again(),
         })],
       ],
-    })),
+    }), consumers.length ? actHint(context) : null),
     section("Callback clients", table({
       label: "Callback clients", rows: clients, none: "No callback client is connected.",
       columns: [

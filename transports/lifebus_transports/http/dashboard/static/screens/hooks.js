@@ -47,7 +47,6 @@ function installation({ target, files, hooks, trust, trust_problem: trustProblem
       ...files.files.map((one) => [one.path, [badge(...FILES[one.state]), one.problem ? ` ${one.problem}` : ""]]),
       ["hooks", hooks.join(", ")], ["not trusted", untrusted.map((one) => `${one.event} (${one.state})`).join(", ")], ["trust", trustProblem],
     ]),
-    ...(files.problems ?? []).map((one) => el("p", { class: "bad" }, `✗ ${one}`)),
     sound ? null : el("p", {}, "Repair: ", el("code", {}, `lifebus hooks install ${target.adapter_id}`)));
 }
 

@@ -135,7 +135,7 @@ function abortButton(context, run, again) {
 
 function stepTable(steps) {
   return table({
-    label: "Steps", rows: steps,
+    label: "Steps of the run", rows: steps,
     columns: [
       ["Step", (step) => step.stepId],
       ["State", (step) => badge(STEP[step.status][0], step.status.replace("_", " "), STEP[step.status][1])],

@@ -67,7 +67,7 @@ function jobTable(jobs) {
 function transcriptTable({ store }, transcripts) {
   const named = new Map([...store.sessions.values()].map((one) => [one.sessionId, one.name]));
   return table({
-    label: "Transcripts", rows: transcripts, none: "Nothing that was said is kept.",
+    label: "Transcripts by session", rows: transcripts, none: "Nothing that was said is kept.",
     columns: [
       ["Session", (one) => el("a", { href: addressOf("jobs", ["transcript", one.sessionId]) }, named.get(one.sessionId) ?? one.sessionId)],
       ["Of", (one) => one.systemOwned ? "a worker of the broker" : "a session"],

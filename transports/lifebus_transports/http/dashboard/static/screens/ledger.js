@@ -39,8 +39,8 @@ function drawLedger(found) {
       ["history", found.epoch], ["kept by", `${found.library} (${found.backend}, ${found.durability})`], ["size", bytes(found.bytes)],
       ["cannot", found.lacks.join(", ")],
     ]), faults(found.damaged, "No receipt is known to be damaged.")),
-    section("Scrub", scrub ? [scrubFacts(scrub), faults(scrub.faults, "The last whole check found nothing.", scrub.endedMs)] : nothingDurable()),
-    section("Retention", retention ? retentionFacts(retention) : nothingDurable()),
+    section("Scrub", scrub ? [scrubFacts(scrub), faults(scrub.faults, "The last whole check found nothing.", scrub.endedMs)] : missing(found, "The whole ledger is never checked (scrub.every_h is 0).")),
+    section("Retention", retention ? retentionFacts(retention) : missing(found, "Nothing is dropped.")),
     section("Saves", facts([
       ["snapshots since the broker started", String(saves.made)], ["failed", saves.failed ? badge("✗", String(saves.failed), "bad") : "0"],
       ["backups", backup ? `every ${backup.everyH} h, ${backup.keep} are kept` : "none are scheduled (backup.folder)"],
@@ -72,8 +72,8 @@ function faults(list, none, isKnown = true) {
   return el("ul", { class: "bad" }, ...list.map((one) => el("li", {}, `✗ ${one}`)));
 }
 
-function nothingDurable() {
-  return el("p", { class: "muted" }, "Nothing durable is kept.");
+function missing({ lacks }, otherwise) {
+  return el("p", { class: "muted" }, lacks.includes("durable") ? "Nothing durable is kept." : otherwise);
 }
 
 function chainCheck() {
