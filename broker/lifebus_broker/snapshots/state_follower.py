@@ -4,7 +4,7 @@ A cache only saves time: it is found by what the log says, checked by its hash, 
 that does not fit is rejected, and the log is read instead.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Final
 
@@ -86,7 +86,9 @@ class StateFollower:
         # A step ends at a boundary, as a cache is of exactly that position.
         next_boundary = boundary(stores.position) + CACHE_EVERY
         try:
-            _replay(stores, self._source, min(stores.position + BATCH, goal, next_boundary))
+            # What a snapshot will hash is hashed with it: to read it again costs as much as all the rest.
+            hashes = [one for one in self._hashes.values() if one.through == stores.position]
+            _replay(stores, self._source, min(stores.position + BATCH, goal, next_boundary), hashes)
         except BrokenLog as fault:
             self._reject(self._cache_id, fault)
             self._stores = None
@@ -226,29 +228,42 @@ class _LogHash:
 
     def reach(self, source: LogSource, through: int) -> str:
         """Return the hash up to a position at or behind the last one."""
-        # Hashed as the log encodes them, which is also what an export holds.
         for line in source.lines(self.through, through):
             encoded = encode_line(line)
-            self._hash.update(encoded)
-            self.digests += line_digest(encoded)
-            self.through = line.position
-        # Bounded: of a log without a limit only the newest lines have digests.
-        del self.digests[: max(0, len(self.digests) - MAX_LINES * DIGEST_BYTES)]
+            self.add(line.position, encoded, line_digest(encoded))
+        self.bound()
         return self._hash.hexdigest()
+
+    def add(self, position: int, encoded: bytes, digest: bytes) -> None:
+        """Hash the next line, as the log encodes it, which is also what an export holds."""
+        self._hash.update(encoded)
+        self.digests += digest
+        self.through = position
+
+    def bound(self) -> None:
+        """Drop old digests: of a log without a limit only the newest lines have some."""
+        del self.digests[: max(0, len(self.digests) - MAX_LINES * DIGEST_BYTES)]
 
 
 def _ignore(_: RefusedFile) -> None:
     """Do nothing."""
 
 
-def _replay(stores: Stores, source: LogSource, through: int) -> Stores:
-    """Apply the lines behind the stores up to a position, and return the same stores.
+def _replay(stores: Stores, source: LogSource, through: int, hashes: Sequence[_LogHash] = ()) -> Stores:
+    """Apply the lines behind the stores up to a position, and return the same stores; add each to the `hashes`.
 
     Raises:
         BrokenLog: a line is missing, or does not continue what came before.
     """
     for line in source.lines(stores.position, through):
         reduce_event(stores, line)
+        if hashes:
+            encoded = encode_line(line)
+            digest = line_digest(encoded)
+            for one in hashes:
+                one.add(line.position, encoded, digest)
+    for one in hashes:
+        one.bound()
     # The source ended early, which no line could show.
     if stores.position != through:
         raise BrokenLog(stores.position + 1, f"it is missing; the log was to reach {through}")

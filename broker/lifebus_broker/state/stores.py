@@ -95,7 +95,8 @@ def reduce_event(stores: Stores, line: LogLine) -> None:
     # First, as it alone can refuse: then no store has changed.
     stores.facts.apply(position, line.receipt, receipt, line.link)
     stores.capabilities.apply(receipt)
-    stores.facts.seal(stores.sessions.apply(position, receipt))
+    if sealed := stores.sessions.apply(position, receipt):
+        stores.facts.seal(sealed)
     stores.position = position
 
 

@@ -20,6 +20,7 @@ from lifebus_broker.snapshots.compactions.state_cache import StateCache, cache_i
 from lifebus_broker.snapshots.compactions.state_cache_store import KEPT_CACHES
 from lifebus_broker.snapshots.refused_file import RefusedFile
 from lifebus_broker.snapshots.state_follower import StateFollower
+from lifebus_broker.snapshots.supplement import line_digest
 from lifebus_broker.state.receipt_view import BrokenLog
 from lifebus_broker.state.stores import Stores, dump_stores
 from lifebus_contract import StateConflict
@@ -263,6 +264,18 @@ def test_caches_that_a_failing_disk_does_not_give_or_take_away_are_done_without(
         follower = StateFollower(log, files_in(tmp_path), refused.append)
         assert dump_stores(follower.advance()) == replayed_dump(log.all_lines)
         assert refused
+
+
+def test_a_line_that_is_followed_is_hashed_with_it_and_read_once() -> None:
+    log = log_of(40)
+    follower = StateFollower(log)
+    follower.advance(30)
+    follower.log_hash(0)
+    log.read = 0
+    follower.advance(40)
+    assert follower.log_hash(0) == sha256(b"".join(map(encode_line, log.all_lines))).hexdigest()
+    assert follower.line_digests(0) == b"".join(line_digest(encode_line(line)) for line in log.all_lines)
+    assert log.read == 10
 
 
 def test_the_hash_of_the_log_is_that_of_its_lines_and_costs_only_what_is_new() -> None:
