@@ -38,12 +38,16 @@ if TYPE_CHECKING:
         LifecycleEvent,
         Negotiation,
         PayloadEnvelope,
+        PayloadReceipt,
+        PressureLevel,
         Receipt,
         ReceiptStatus,
         RequirementLevel,
     )
     from lifebus_contract.consumers import ConsumerSettings
+    from lifebus_contract.jobs import NewJob
     from lifebus_contract.questions import AnswerAction, Question, QuestionAnswer, QuestionInfo
+    from lifebus_contract.views import SessionHead
 
 __all__ = [
     "AnswerAction",
@@ -64,14 +68,18 @@ __all__ = [
     "LifebusError",
     "LifecycleEvent",
     "Negotiation",
+    "NewJob",
     "PayloadEnvelope",
+    "PayloadReceipt",
     "Position",
+    "PressureLevel",
     "Question",
     "QuestionAnswer",
     "QuestionInfo",
     "Receipt",
     "ReceiptStatus",
     "RequirementLevel",
+    "SessionHead",
     "SignalReceived",
     "Signals",
     "State",
@@ -94,9 +102,11 @@ _HOME = {
     "Emitted": "lifebus.client",
     "Gap": "lifebus._internal.view",
     "GapFound": "lifebus._internal.following.gaps",
+    "NewJob": "lifebus_contract.jobs",
     "Question": "lifebus_contract.questions",
     "QuestionAnswer": "lifebus_contract.questions",
     "QuestionInfo": "lifebus_contract.questions",
+    "SessionHead": "lifebus_contract.views",
     "SignalReceived": "lifebus.signals",
     "Signals": "lifebus.signals",
     "State": "lifebus.state",
