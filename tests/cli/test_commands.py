@@ -115,7 +115,7 @@ def test_invoke_places_the_payloads_of_the_envelope_first(shell: Shell) -> None:
         (b"hello", 65, "not valid JSON"),
         (b"", 65, "not valid JSON"),
         (envelope(extra=1), 65, "unknown key"),
-        (envelope(request={"event": "frame.open"}), 65, "Invalid enum value"),
+        (envelope(request={"event": "frame.open"}), 65, "there is no `frame.open`"),
         (envelope(request={"adapter_id": "nobody"}), 1, "no adapter `nobody`; known are codex"),
     ],
 )

@@ -109,7 +109,7 @@ def test_a_frame_event_takes_its_frame_from_flags(bus: Shell) -> None:
     assert bus.call("emit", "frame.opened", "--adapter", "codex", *frame).code == 0
     ran = bus.call("emit", "frame.opened", "--adapter", "codex", "--session", "frames")
     assert (ran.code, ran.out) == (65, "")
-    assert "frame_context" in ran.err
+    assert ran.err.startswith("lifebus: --frame: ")
 
 
 def test_documents_come_from_a_file_or_stdin_one_or_many(bus: Shell, tmp_path: Path) -> None:
@@ -131,12 +131,16 @@ def test_documents_come_from_a_file_or_stdin_one_or_many(bus: Shell, tmp_path: P
         (("session.startd", "--adapter", "codex"), 2, "did you mean session.started?"),
         (("session.started", "--adapter", "codx"), 2, "did you mean codex?"),
         (("session.started", "--adapter", "codex", "--adapter-version", "9"), 1, "is version `0.1.0`"),
-        (("session.started", "--adapter", "codex", "--mode", "psychic"), 65, "integration_mode"),
-        (("session.started", "--adapter", "codex", "--session", ""), 65, "harness_session_id"),
+        (("session.started", "--adapter", "codex", "--mode", "psychic"), 2, "--mode: there is no `psychic`"),
+        (("session.started", "--adapter", "codex", "--session", ""), 65, "--session: it must not be empty"),
         (("session.started", "--adapter", "codex", "--session", "a\nb"), 65, "control"),
-        (("session.started", "--adapter", "codex", "--session", "x" * 257), 65, "harness_session_id"),
+        (("session.started", "--adapter", "codex", "--session", "x" * 257), 65, "--session: it has more than 256"),
         (("session.started", "--adapter", "codex", "--require", "magic"), 2, "--require"),
-        (("session.started", "--adapter", "codex", "--prefer", "context_pressure=much"), 2, "support"),
+        (
+            ("session.started", "--adapter", "codex", "--prefer", "context_pressure=much"),
+            2,
+            "--prefer context_pressure: there is no `much`",
+        ),
         (("receipt.emitted", "--adapter", "codex"), 65, "cannot be requested"),
         (("session.started", "--adapter", "codex", "--payload", "/nonexistent"), 74, "No such file"),
         (("--file", "/nonexistent"), 74, "No such file"),

@@ -113,21 +113,27 @@ def test_json_behind_two_dashes_is_another_program_s(alone: Shell) -> None:
     assert alone.call("serve", "--", "cat", "--json").err.startswith("lifebus: --event: which events")
 
 
+def test_who_makes_two_mistakes_reads_of_both(alone: Shell) -> None:
+    first, second, _ = alone.call("serve", "--", "./nope").err.splitlines()
+    assert first.startswith("lifebus: there is no program ./nope; ")
+    assert second.startswith("  --event: which events")
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (
             ["ledger", "snapshots", "lst"],
-            "not understood: lst\n  `lifebus ledger snapshots --help` shows what there is\n",
+            "there is no command `lifebus ledger snapshots lst`; did you mean `lifebus ledger snapshots list`?\n",
         ),
         (["status", "a", "b"], "not understood: a b\n  `lifebus status --help` shows what there is\n"),
-        (["flow", "nope"], "not understood: nope\n  `lifebus flow --help` shows what there is\n"),
-        (["inbox", "nope"], "not understood: nope\n  `lifebus inbox --help` shows what there is\n"),
-        (["flow", "--nope"], "not understood: --nope\n  `lifebus flow --help` shows what there is\n"),
-        (["flow", "logs", "--nope"], "not understood: --nope\n  `lifebus flow logs --help` shows what there is\n"),
+        (["flow", "nope"], "there is no command `lifebus flow nope`; known are run, resume, check, "),
+        (["inbox", "nope"], "there is no command `lifebus inbox nope`; known are "),
+        (["flow", "--nope"], "there is no option `--nope`\n  `lifebus flow --help` shows what there is\n"),
+        (["flow", "logs", "--nope"], "there is no option `--nope`\n  `lifebus flow logs --help` shows what there is\n"),
         (["flow", "list", "--status", "x"], "--status: there is no `x`; known are running, waiting,"),
         (["emit"], "give an EVENT with its flags, or --file with documents\n  `lifebus emit --help` shows"),
-        (["contract", "manifest", "show", "nope"], "adapter: there is no `nope`; known are codex, claude, gemini"),
+        (["contract", "manifest", "show", "nope"], "ADAPTER: there is no `nope`; known are codex, claude, gemini"),
     ],
 )
 def test_a_wrong_command_line_names_the_help_that_explains_it(alone: Shell, words: list[str], said: str) -> None:
@@ -172,8 +178,9 @@ def test_a_dispatch_that_cannot_be_read_names_stdin(alone: Shell) -> None:
 
 def test_flags_are_named_where_the_user_wrote_flags(alone: Shell) -> None:
     for words, said in (
-        (["frame.opened"], "$.frame_context (--frame): event `frame.opened` needs a frame context"),
-        (["session.started", "--mode", "nope"], "$.integration_mode (--mode): Invalid enum value 'nope'"),
+        (["frame.opened"], "--frame: event `frame.opened` needs a frame context"),
+        (["frame.opened", "--frame", ""], "--frame: it must not be empty"),
+        (["session.started", "--adapter-version", ""], "--adapter-version: it must not be empty"),
     ):
         ran = alone.call("emit", *words, "--adapter", "codex", "--session", "s")
         assert (ran.code, ran.err) == (65, f"lifebus: {said}\n  correct that, then try again\n")

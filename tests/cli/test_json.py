@@ -8,7 +8,6 @@ from typing import Any
 import anyio
 import jsonschema_rs
 import pytest
-from cyclopts import App
 
 import lifebus
 import lifebus.blocking
@@ -23,6 +22,7 @@ from support.loa.plain_runtime import PLAIN
 from support.patience import PATIENCE_S
 from support.running import short_directory
 from support.service_manager import put_manager
+from support.shapes.command_tree import commands
 from support.shapes.commands import LINES, SHAPES, WITHOUT
 from support.shapes.schemas import FOLDER, file_of, strict, text_of
 from support.supervisor.scripted import CONFIGURED
@@ -121,16 +121,6 @@ def check(request: pytest.FixtureRequest) -> Iterator[Checker]:
     checker = Checker()
     yield checker
     assert checker.seen == set(ABOUT[request.node.originalname])
-
-
-def commands(app: App, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], App]]:
-    """Yield every command of the tree; a group whose own command is one of its members only as the member."""
-    members = {name: app[name] for name in app if not name.startswith("-")}
-    known = [one.default_command for one in members.values()]
-    if app.default_command is not None and app.default_command not in known:
-        yield path, app
-    for name, one in members.items():
-        yield from commands(one, (*path, name))
 
 
 def test_every_command_has_a_shape_and_a_test_or_says_why_not() -> None:

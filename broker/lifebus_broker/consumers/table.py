@@ -3,6 +3,7 @@
 See docs/consuming.md.
 """
 
+import difflib
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -22,6 +23,7 @@ from lifebus_contract.consumers import ConsumerSettings, DeadLetter
 MAX_CONSUMERS: Final = 256
 """Most named consumers of a broker."""
 
+_SHOWN: Final = 64
 _DEAD_LETTERS: Final = msgspec.msgpack.Decoder(DeadLetter)
 
 
@@ -68,7 +70,9 @@ class ConsumerTable:
         """
         consumer = self._consumers.get(name)
         if consumer is None:
-            raise InvalidRequest(f"there is no consumer `{name[:64]}`; `lifebus clients` lists them", code="no_cursor")
+            near = difflib.get_close_matches(name[:_SHOWN], self._consumers, n=1)
+            meant = f"; did you mean `{near[0]}`?" if near else "; `lifebus clients` lists them"
+            raise InvalidRequest(f"there is no consumer `{name[:_SHOWN]}`{meant}", code="no_cursor")
         return consumer
 
     async def open(

@@ -94,15 +94,10 @@ def _dispatch(arguments: "Sequence[str]") -> int:
         result = make_app()(list(arguments), exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as fault:
         from lifebus.cli.exit_codes import UsageError  # noqa: PLC0415
+        from lifebus.cli.wording.parser_words import plain_words  # noqa: PLC0415
 
-        raise UsageError(_plain_words(fault)) from None
+        raise UsageError(plain_words(fault, arguments)) from None
     return int(result) if isinstance(result, int) else 0
-
-
-def _plain_words(fault: Exception) -> str:
-    """Return what is wrong with a command line, where the parser has no plain words for it."""
-    words: Sequence[str] = getattr(fault, "unused_tokens", None) or ()
-    return f"not understood: {' '.join(words)}" if words else str(fault)
 
 
 def _run_proxy(kind: str, words: "Sequence[str]") -> int | None:

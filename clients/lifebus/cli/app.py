@@ -33,6 +33,11 @@ def make_app() -> App:
 
 def known_words(words: Iterable[str]) -> list[str]:
     """Return as many words from the beginning as are names of a command and of commands within it."""
+    return known_group(words)[0]
+
+
+def known_group(words: Iterable[str]) -> tuple[list[str], App | None]:
+    """Return `known_words`, and the group that they name; None where they name a command, or nothing."""
     known: list[str] = []
     found: object = None
     for word in words:
@@ -42,7 +47,7 @@ def known_words(words: Iterable[str]) -> list[str]:
             break
         found = _target(COMMANDS[word].target) if not known else _member(found, word)
         known.append(word)
-    return known
+    return known, found if isinstance(found, App) and any(not name.startswith("-") for name in found) else None
 
 
 def _target(target: str) -> object:

@@ -3,6 +3,7 @@
 import difflib
 import re
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from datetime import time as dt_time
@@ -27,28 +28,6 @@ _DAYS: Final = {"today": 0, "yesterday": 1}
 _CLOCK: Final = re.compile(r"^\d{1,2}:\d{2}(:\d{2})?$")
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class ConnectionOptions:
-    """How to reach the broker, and in which form to answer."""
-
-    json: bool = False
-    "Answer in JSON."
-    runtime_dir: Annotated[Path | None, Parameter(env_var="LIFEBUS_RUNTIME_DIR")] = None
-    "The directory with the broker's sockets."
-    timeout: str = "5s"
-    "How long to wait for the broker; the default is 5s."
-
-    @property
-    def seconds(self) -> float:
-        """The timeout in seconds."""
-        return parse_seconds(self.timeout)
-
-
-DEFAULT_CONNECTION: Final = ConnectionOptions()
-"""Nothing was asked for."""
-
-
 def parse_choice(what: str, text: str, known: list[str]) -> str:
     """Return the text if it is one of the known words.
 
@@ -57,10 +36,26 @@ def parse_choice(what: str, text: str, known: list[str]) -> str:
     """
     if text in known:
         return text
+    raise UsageError(unknown_word(what, text, known))
+
+
+def unknown_word(what: str, text: str, known: Sequence[str]) -> str:
+    """Return the refusal of a word that is none of the known ones: the nearest, or all where none is near."""
     # One suggestion for a slip of the finger; the whole list for a guess.
     near = difflib.get_close_matches(text, known, n=1)
     hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
-    raise UsageError(f"{what}: there is no `{text[:64]}`; {hint}")
+    return f"{what}: there is no `{text[:64]}`; {hint}"
+
+
+def require_name(flag: str, text: str) -> str:
+    """Return the name that a flag gives.
+
+    Raises:
+        UsageError: it is empty.
+    """
+    if not text:
+        raise UsageError(f"{flag}: an empty name is none")
+    return text
 
 
 def parse_adapter(text: str) -> str:
@@ -86,16 +81,42 @@ def parse_session(text: str) -> tuple[str, str]:
     return parse_adapter(adapter), session
 
 
-def parse_seconds(text: str) -> float:
-    """Return the seconds of a duration: ``500ms``, ``5s``, ``10m``, ``2h``, ``7d``, ``1w``.
+def parse_seconds(text: str, flag: str = "--timeout") -> float:
+    """Return the seconds of the duration that a flag gives: ``500ms``, ``5s``, ``10m``, ``2h``, ``7d``, ``1w``.
 
     Raises:
         UsageError: another form.
     """
     found = _DURATION.match(text)
     if not found:
-        raise UsageError(f"`{text[:64]}` is not a duration; write 500ms, 5s, 10m, 2h, 7d or 1w")
+        raise UsageError(f"{flag}: `{text[:64]}` is not a duration; write 500ms, 5s, 10m, 2h, 7d or 1w")
     return float(found["count"]) * _SECONDS[found["unit"]]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class ConnectionOptions:
+    """How to reach the broker, and in which form to answer."""
+
+    json: bool = False
+    "Answer in JSON."
+    runtime_dir: Annotated[Path | None, Parameter(env_var="LIFEBUS_RUNTIME_DIR")] = None
+    "The directory with the broker's sockets."
+    timeout: str = "5s"
+    "How long to wait for the broker; the default is 5s."
+
+    def __post_init__(self) -> None:
+        # At once: a command that turns out to ask no broker must not take any word for a time.
+        parse_seconds(self.timeout)
+
+    @property
+    def seconds(self) -> float:
+        """The timeout in seconds."""
+        return parse_seconds(self.timeout)
+
+
+DEFAULT_CONNECTION: Final = ConnectionOptions()
+"""Nothing was asked for."""
 
 
 def parse_moment(text: str, now: float | None = None, *, flag: str = "--since") -> datetime:
@@ -143,11 +164,13 @@ def parse_capability(level: RequirementLevel, text: str, *, accept_partial: bool
         UsageError: no such capability or support.
     """
     name, _, support = text.partition("=")
-    capability = parse_choice(f"--{_FLAGS[level]}", name, sorted(CAPABILITIES))
-    wanted = parse_choice("support", support or "synthesized", [state.value for state in SupportState])
+    flag = f"--{_FLAGS[level]}"
+    capability = parse_choice(flag, name, sorted(CAPABILITIES))
     # A requirement of nothing would be met by everything.
-    if wanted == SupportState.UNAVAILABLE:
-        raise UsageError(f"`{text[:64]}`: `unavailable` cannot be asked for")
+    if support == SupportState.UNAVAILABLE:
+        raise UsageError(f"{flag}: `{text[:64]}`: `unavailable` cannot be asked for")
+    states = [state.value for state in SupportState if state is not SupportState.UNAVAILABLE]
+    wanted = parse_choice(f"{flag} {name}", support or "synthesized", states)
     try:
         return CapabilityRequest(
             capability=capability, level=level, support=SupportState(wanted), accept_partial=accept_partial

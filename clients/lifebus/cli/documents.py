@@ -1,13 +1,15 @@
 """Reading documents from files and stdin, within the contract's limits."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, BinaryIO, Final
 
 from cyclopts import Parameter
 
 from lifebus.cli.exit_codes import UsageError
+from lifebus_contract import InvalidRequest
 from lifebus_contract.fields import MAX_MESSAGE_BYTES
 
 _CHUNK_BYTES: Final = 65_536
@@ -38,6 +40,20 @@ def read_document(path: Path | None) -> bytes:
         return sys.stdin.buffer.read(MAX_MESSAGE_BYTES + 1)
     with path.open("rb") as stream:
         return stream.read(MAX_MESSAGE_BYTES + 1)
+
+
+@contextmanager
+def naming_document(path: Path | None, what: str = "the document on stdin") -> Generator[None]:
+    """Say which document it is that is refused in the block: the file, or `what` stdin has.
+
+    Raises:
+        InvalidRequest: it was refused.
+    """
+    try:
+        yield
+    except InvalidRequest as fault:
+        where = what if path is None or is_stdin(path) else str(path)
+        raise InvalidRequest(f"{where}: {fault.detail}", code=fault.code, field=fault.field) from None
 
 
 def read_lines(path: Path | None) -> Iterator[bytes]:

@@ -12,8 +12,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, cast
 
 from lifebus.cli.advice import ADVICE, PREPARED
-from lifebus.cli.exit_codes import ExitCode, UsageError, exit_code_of
+from lifebus.cli.exit_codes import ExitCode, NotThere, UsageError, exit_code_of
 from lifebus.cli.terminal import say
+from lifebus.cli.wording.plain_details import plain_detail
 from lifebus_contract import LifebusError
 from lifebus_contract.failure import FailureClass, RetryClass
 
@@ -50,7 +51,9 @@ def explain(fault: BaseException, arguments: Sequence[str] = ()) -> tuple[ExitCo
     """Return the exit code of an error and the lines that explain it; `arguments` are those of the command line."""
     cause = first_cause(fault)
     if isinstance(cause, UsageError):
-        return ExitCode.USAGE, [str(cause), _help_for(arguments)]
+        return ExitCode.USAGE, [*str(cause).split("\n"), _help_for(arguments)]
+    if isinstance(cause, NotThere):
+        return ExitCode.NEGATIVE, [str(cause), cause.then]
     if isinstance(cause, LifebusError):
         return exit_code_of(cause), refusal_lines(cause)
     if isinstance(cause, UnicodeError):
@@ -65,7 +68,7 @@ def explain(fault: BaseException, arguments: Sequence[str] = ()) -> tuple[ExitCo
 
 def refusal_lines(fault: LifebusError) -> list[str]:
     """Return the lines that explain an error of the contract."""
-    return [*fault.detail.split("\n"), *_next_steps(fault)]
+    return [*map(plain_detail, fault.detail.split("\n")), *_next_steps(fault)]
 
 
 def _next_steps(fault: LifebusError) -> Iterator[str]:

@@ -37,6 +37,14 @@ class UsageError(Exception):
     """The command line does not say something that can be done (exit code 2)."""
 
 
+class NotThere(Exception):
+    """What was asked for is not there (exit code 1); `then` says what to do."""
+
+    def __init__(self, detail: str, then: str) -> None:
+        super().__init__(detail)
+        self.then = then
+
+
 _BY_FAILURE: Final = {
     "invalid_request": ExitCode.BAD_DATA,
     "payload_too_large": ExitCode.BAD_DATA,
@@ -68,6 +76,7 @@ _BY_CODE: Final = {
     "not_a_socket": ExitCode.CONFIGURATION,
     "already_running": ExitCode.UNAVAILABLE,
     "unreadable": ExitCode.IO,
+    "no_root": ExitCode.IO,
     "file_denied": ExitCode.IO,
     "checkpoint_damaged": ExitCode.IO,
     "ledger_failed": ExitCode.IO,

@@ -21,6 +21,8 @@ _TERMINAL = (
     "`lifebus hooks install HARNESS --mode launcher_wrapper`\n"
 )
 
+_NAME_IT = "  name a program behind `--`, by its path or its name on the PATH"
+
 _NOT_FOUND, _NOT_STARTED = 127, 126
 """Exit codes as a shell has them."""
 
@@ -49,8 +51,12 @@ def read_options(words: list[str], options: ProxyOptions) -> list[str] | None:
     pairs, command = words[:place], words[place + 1 :]
     if place < 0 or place % 2 or not command or any(name not in names for name in pairs[::2]):
         return None
-    for name, value in zip(pairs[::2], pairs[1::2], strict=True):
-        setattr(options, names[name], value)
+    given = {names[name]: value for name, value in zip(pairs[::2], pairs[1::2], strict=True)}
+    # Another adapter may be none at all: what knows them all takes longer to load.
+    if given.get("adapter", options.adapter) != options.adapter:
+        return None
+    for name, value in given.items():
+        setattr(options, name, value)
     return command
 
 
@@ -64,7 +70,7 @@ def run_proxy(command: list[str], options: ProxyOptions) -> int:
     try:
         child = ProxyChild(command, owned=options.owned, grace=options.grace, held=held)
     except OSError as fault:
-        sys.stderr.write(f"lifebus: {command[0]}: {fault.strerror}\n")
+        sys.stderr.write(f"lifebus: {command[0]}: {fault.strerror}\n{_NAME_IT}\n")
         return _NOT_FOUND if isinstance(fault, FileNotFoundError) else _NOT_STARTED
     inward = InwardPump(0, child.stdin, memory.rings[IN], steering, answers)
     outward = OutwardPump(child.stdout, 1, memory.rings[OUT], answers)

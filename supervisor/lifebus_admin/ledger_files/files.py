@@ -32,7 +32,7 @@ def regular_file(path: Path, what: str = "ledger") -> Path:
         LifebusError: it is not; the text says why.
     """
     if path.is_dir():
-        raise unreadable(path, f"it is a directory, not a {what}")
+        raise unreadable(path, f"it is a directory, and no {what}")
     if not path.exists():
         hint = "; `lifebus config show --origin` shows where lifebus keeps its own" if what == "ledger" else ""
         raise unreadable(path, f"there is no such {what}{hint}")

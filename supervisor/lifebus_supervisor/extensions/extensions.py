@@ -1,5 +1,6 @@
 """The extensions of a broker: loaded, told events, reloaded at once and as a whole, trusted, audited."""
 
+import difflib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
@@ -132,7 +133,9 @@ class Extensions:
         found = await anyio.to_thread.run_sync(discover, self._rules.roots, list_folder)
         candidate = next((one for one in found.candidates if one.module_name == name), None)
         if candidate is None:
-            raise InvalidRequest(f"there is no extension `{name[:128]}` in any root", code="unknown_extension")
+            near = difflib.get_close_matches(name[:128], [one.module_name for one in found.candidates], n=1)
+            meant = f"; did you mean `{near[0]}`?" if near else ""
+            raise InvalidRequest(f"there is no extension `{name[:128]}` in any root{meant}", code="unknown_extension")
         try:
             contents = await anyio.to_thread.run_sync(read_folder, candidate.path)
         except UnsafeFolder as fault:

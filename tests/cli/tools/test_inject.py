@@ -113,7 +113,7 @@ def test_a_command_makes_the_text_for_a_session_and_folders_are_chosen(up: Shell
     ("arguments", "said"),
     [
         ((), "give the text: --file FILE, or a command"),
-        (("--file", "/dev/null", "--", "true"), "give the text"),
+        (("--file", "/dev/null", "--", "true"), "give one text alone"),
         (("--", "./nope"), "there is no program ./nope"),
         (("--file", "/nope"), "/nope"),
     ],

@@ -18,13 +18,22 @@ def alone() -> Iterator[Shell]:
 
 def test_plain_words_are_read_without_the_parser() -> None:
     options = ProxyOptions(owned=False)
-    words = ["--adapter", "claude", "--origin", "mine", "--runtime-dir", "here", "--", "server", "--", "-x"]
+    words = ["--adapter", "codex", "--origin", "mine", "--runtime-dir", "here", "--", "server", "--", "-x"]
     assert read_options(words, options) == ["server", "--", "-x"]
-    assert (options.adapter, options.origin, options.runtime_dir) == ("claude", "mine", "here")
+    assert (options.adapter, options.origin, options.runtime_dir) == ("codex", "mine", "here")
 
 
 @pytest.mark.parametrize(
-    "words", [[], ["--"], ["--help"], ["server"], ["--adapter", "--", "server"], ["--grace", "1s", "--", "server"]]
+    "words",
+    [
+        [],
+        ["--"],
+        ["--help"],
+        ["server"],
+        ["--adapter", "--", "server"],
+        ["--grace", "1s", "--", "server"],
+        ["--adapter", "claude", "--", "server"],
+    ],
 )
 def test_all_others_are_left_to_the_parser(words: list[str]) -> None:
     assert read_options(words, ProxyOptions(owned=True)) is None
@@ -37,7 +46,7 @@ def test_a_mistake_is_explained(alone: Shell, kind: str) -> None:
     assert (unknown.code, unknown.err.splitlines()) == (
         2,
         [
-            "lifebus: not understood: --adaptor codex -- true",
+            "lifebus: there is no option `--adaptor`; did you mean --adapter?",
             f"  `lifebus app-server {kind} --help` shows what there is",
         ],
     )

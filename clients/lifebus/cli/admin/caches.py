@@ -6,9 +6,10 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
+from lifebus.cli.advice import ADVICE
 from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions
 from lifebus.cli.connection import present_settings
-from lifebus.cli.exit_codes import ExitCode, UsageError
+from lifebus.cli.exit_codes import ExitCode, NotThere, UsageError
 from lifebus.cli.session_names import resolve_session
 from lifebus.cli.terminal import clean, paint, put, put_bytes, put_json, put_table, say, size_text
 
@@ -136,6 +137,8 @@ def remove(*which: str, everything: Annotated[bool, Parameter(name="--all")] = F
         put_json({"deleted": count})
     else:
         put(f"{count} deleted")
+        if not everything and count < len(which):
+            raise NotThere(f"{len(which) - count} of {len(which)} were not there", ADVICE["no_compaction"])
     # An id that is not there is a negative answer; `--all` of none is what was asked for.
     return ExitCode.OK if everything or count == len(which) else ExitCode.NEGATIVE
 

@@ -5,10 +5,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from cyclopts import App, Parameter
 
+from lifebus.cli.arguments import parse_choice
 from lifebus.cli.exit_codes import ExitCode
 from lifebus.cli.terminal import paint, put, put_json, put_table, say
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from lifebus_supervisor.configuration.resolution import Origin
 
 app = App(name="config")
@@ -17,17 +20,19 @@ _File = Annotated[Path | None, Parameter(name="--config", env_var="LIFEBUS_CONFI
 
 @app.default
 @app.command
-def show(*, config: _File = None, origin: bool = False, json: bool = False) -> ExitCode:
-    """Show the settings in force.
+def show(*key: str, config: _File = None, origin: bool = False, json: bool = False) -> ExitCode:
+    """Show the settings in force, or some of them.
 
     Args:
+        key: Only these, e.g. ledger.backend; `ledger` is all that begin so.
         config: The configuration file.
         origin: Show where each comes from, and what it won over.
         json: Answer in JSON.
     """
     from lifebus_supervisor.configuration.resolution import load  # noqa: PLC0415
 
-    _, origins = load(config_path=config)
+    _, settings = load(config_path=config)
+    origins = _chosen(settings, key)
     if json:
         put_json({key: _plain(one) if origin else one.value for key, one in origins.items()})
         return ExitCode.OK
@@ -35,8 +40,8 @@ def show(*, config: _File = None, origin: bool = False, json: bool = False) -> E
         put_table(("key", "value"), [(key, _text(one.value)) for key, one in origins.items()])
         return ExitCode.OK
     rows: list[tuple[str, ...]] = []
-    for key, one in origins.items():
-        rows.append((key, _text(one.value), one.source, one.where))
+    for name, one in origins.items():
+        rows.append((name, _text(one.value), one.source, one.where))
         # What lost is listed below what won, so that a setting that has no effect can be found.
         rows += [("", f"({_text(weak.value)})", weak.source, weak.where) for weak in one.overridden]
     put_table(("key", "value", "source", "where"), rows, color_of={"default": "dim", "flag": "cyan"})
@@ -64,6 +69,18 @@ def check(file: Path | None = None, /, *, json: bool = False) -> ExitCode:
     if not changed:
         say("`lifebus config show` lists all settings")
     return ExitCode.OK
+
+
+def _chosen(origins: "Mapping[str, Origin]", keys: "Sequence[str]") -> "Mapping[str, Origin]":
+    """Return the settings that are named, by their keys or by the tables they are in; all without a name.
+
+    Raises:
+        UsageError: there is no such key.
+    """
+    tables = dict.fromkeys(name.partition(".")[0] for name in origins)
+    for one in keys:
+        parse_choice("KEY", one, [*origins, *tables])
+    return {name: one for name, one in origins.items() if not keys or name in keys or name.partition(".")[0] in keys}
 
 
 def _plain(origin: "Origin") -> dict[str, Any]:

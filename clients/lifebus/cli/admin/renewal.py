@@ -100,7 +100,7 @@ def keep(
     if session is not None and any(sign in session for sign in "#/"):
         session = _session_of(session, settings.adapter, connection)
     token = _read_token(settings.max_bytes)
-    record = _record(settings, thread, token, int(parse_seconds(ttl)) if ttl else settings.ttl_s)
+    record = _record(settings, thread, token, int(parse_seconds(ttl, "--ttl")) if ttl else settings.ttl_s)
     from msgspec import structs  # noqa: PLC0415
 
     directory = str((cwd or Path.cwd()).absolute())

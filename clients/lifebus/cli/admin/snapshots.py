@@ -110,7 +110,7 @@ def save(which: str, /, *, to: Path | None = None, connection: ConnectionOptions
         to: With campaign: write the archive into this new file, all that is needed to boot on another machine.
         connection: Where the broker is, and the form of the answer.
     """
-    save_type = _TYPES[parse_choice("save", which, list(_TYPES))]
+    save_type = _TYPES[parse_choice("WHICH", which, list(_TYPES))]
     if to is not None:
         # Only a campaign holds the log that a boot on another machine needs.
         if save_type != "CAMPAIGN":

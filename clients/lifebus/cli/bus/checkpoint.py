@@ -10,9 +10,9 @@ from cyclopts import App, Parameter
 from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_choice
 from lifebus.cli.choices import OneSession
 from lifebus.cli.connection import on_bus
-from lifebus.cli.documents import DocumentPath, read_document
+from lifebus.cli.documents import DocumentPath, naming_document, read_document
 from lifebus.cli.errors import refusal_lines
-from lifebus.cli.exit_codes import ExitCode
+from lifebus.cli.exit_codes import ExitCode, NotThere
 from lifebus.cli.session_names import resolve_session
 from lifebus.cli.terminal import clean, put, put_bytes, put_table, put_whole_json, say
 from lifebus_contract import LifebusError
@@ -73,7 +73,7 @@ def save(
         connection: Where the broker is, and the form of the answer.
     """
     body = read_document(file)
-    with project.opened() as checkpoints:
+    with project.opened() as checkpoints, naming_document(file):
         info, is_new = checkpoints.save(body, session=_session(session, connection))
     fault = _record(info, project, connection)
     if connection.json:
@@ -97,7 +97,7 @@ def show(
     project: ProjectOptions = _HERE,
     json: bool = False,
 ) -> ExitCode:
-    """Print a checkpoint as it was saved, or `null` and exit code 1 where there is none.
+    """Print a checkpoint as it was saved; exit code 1, and nothing on stdout, where there is none.
 
     Args:
         which: Its id, or the name (the phase) whose newest one is wanted.
@@ -111,8 +111,10 @@ def show(
         differences = checkpoints.verify(found) if found is not None and verify else ()
     if json:
         _put_whole(found, {"differences": differences} if verify else {})
+    elif found is None:
+        raise _absent(which, run)
     else:
-        put_bytes(b"null" if found is None else found.body)
+        put_bytes(found.body)
         for one in differences:
             say(f"{one.kind.value}: {one.detail}", color="yellow")
     return ExitCode.NEGATIVE if found is None or differences else ExitCode.OK
@@ -160,10 +162,17 @@ def export(which: str | None = None, /, *, project: ProjectOptions = _HERE, json
         put_whole_json({"exported": paths})
     for path in () if json else paths:
         put(clean(path))
-    if paths:
-        return ExitCode.OK
-    say("there is no such checkpoint" if which is not None else "there is no checkpoint")
-    return ExitCode.NEGATIVE
+    if not paths and not json:
+        raise _absent(which, None)
+    return ExitCode.OK if paths else ExitCode.NEGATIVE
+
+
+def _absent(which: str | None, run: str | None) -> NotThere:
+    named = "" if which is None else f" `{clean(which)[:64]}`"
+    of_run = "" if run is None else f" of the run `{clean(run)[:64]}`"
+    return NotThere(
+        f"there is no checkpoint{named}{of_run}", "`lifebus checkpoint list` lists them; --root names a project"
+    )
 
 
 def _record(info: "CheckpointInfo", project: ProjectOptions, connection: ConnectionOptions) -> LifebusError | None:

@@ -1,17 +1,18 @@
 """`lifebus emit`: record lifecycle events, from flags or from documents."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from cyclopts import Parameter
 
-from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_choice
+from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_choice, require_name
 from lifebus.cli.choices import Capabilities, OneAdapter, OneEvent, OneSession, Placements, parse_adapters, split_values
 from lifebus.cli.connection import CLIENT_ID, on_bus
 from lifebus.cli.contract.negotiate import parse_requirements
-from lifebus.cli.documents import DocumentPath, read_batches, read_document
+from lifebus.cli.documents import DocumentPath, naming_document, read_batches, read_document
 from lifebus.cli.errors import refusal_lines, say_lines
 from lifebus.cli.exit_codes import ExitCode, UsageError, exit_code_of
 from lifebus.cli.failed_receipts import failure_lines
@@ -19,6 +20,7 @@ from lifebus.cli.terminal import put_json
 from lifebus_contract import (
     CallbackRequest,
     Emission,
+    IntegrationMode,
     InvalidRequest,
     LifecycleEvent,
     PayloadEnvelope,
@@ -73,13 +75,15 @@ class PayloadOptions:
 
 
 _FLAGS: Final = {
+    "$.client_id": "--client",
+    "$.payload_kind": "--kind",
     "$.adapter_version": "--adapter-version",
     "$.frame_context": "--frame",
     "$.harness_session_id": "--session",
     "$.idempotency_key": "--key",
     "$.integration_mode": "--mode",
 }
-"""The flags from which the fields of a request come."""
+"""The flags from which the fields of requests and payloads come, and what lies beneath those."""
 
 _NO_DETAILS: Final = EventOptions()
 _NO_DELIVERY: Final = PayloadOptions()
@@ -112,6 +116,7 @@ def emit(
     # Flags describe one event; documents describe themselves.
     if (event is None) == (file is None):
         raise UsageError("give an EVENT with its flags, or --file with documents")
+    require_name("--client", client)
     batches = (
         iter([[_made(event, client, details, delivery, connection)]]) if event is not None else _read(file, jsonl=jsonl)
     )
@@ -142,23 +147,34 @@ def _made(
     if details.frame is not None:
         frame = {"frame_id": details.frame, "frame_class": "subcall" if details.parent_frame else "top_level"}
         more["frame_context"] = frame | ({"parent_frame_id": details.parent_frame} if details.parent_frame else {})
-    try:
+    with _naming_flags():
         request = make_request(
             name,
             adapter,
             adapter_version=details.adapter_version,
-            integration_mode=details.mode,
+            integration_mode=parse_choice("--mode", details.mode, [one.value for one in IntegrationMode]),
             session=session,
             **more,
         )
-    except InvalidRequest as fault:
-        # The user wrote flags, and knows no field.
-        field = fault.field or ""
-        detail = fault.detail.replace(field, f"{field} ({_FLAGS[field]})", 1) if field in _FLAGS else fault.detail
-        raise InvalidRequest(detail, code=fault.code, field=fault.field) from None
-    payloads = (_payload(delivery.payload, client, request, delivery),) if delivery.payload is not None else ()
+        payloads = (_payload(delivery.payload, client, request, delivery),) if delivery.payload is not None else ()
     requirements = tuple(parse_requirements(delivery.require, delivery.prefer, ()))
     return Emission(request=request, payloads=payloads, requirements=requirements)
+
+
+@contextmanager
+def _naming_flags() -> Generator[None]:
+    """Name the flag where a field is refused: the user wrote flags, and knows no field.
+
+    Raises:
+        InvalidRequest: it was refused.
+    """
+    try:
+        yield
+    except InvalidRequest as fault:
+        field = fault.field or ""
+        flag = next((flag for name, flag in _FLAGS.items() if field == name or field.startswith(f"{name}.")), None)
+        detail = fault.detail if flag is None else fault.detail.replace(field, f"{field} ({flag})", 1)
+        raise InvalidRequest(detail, code=fault.code, field=fault.field) from None
 
 
 def _session(details: EventOptions, connection: ConnectionOptions) -> tuple[str | None, str | None]:
@@ -208,7 +224,8 @@ def _payload(path: Path, client: str, request: CallbackRequest, delivery: Payloa
 def _read(path: Path | None, *, jsonl: bool) -> Iterator[list[Emission]]:
     """Yield the emissions of a file: of a stream as many at a time as are there."""
     if not jsonl:
-        yield [_document(read_document(path), "")]
+        with naming_document(path):
+            yield [_document(read_document(path), "")]
         return
     # As many at a time as are there: a slow stream's events are recorded as they come.
     number = 0

@@ -18,6 +18,17 @@ _DIGEST: Final = 6
 _SHOWN: Final = 200
 
 
+def require_command(command: Sequence[str]) -> None:
+    """Refuse what is no command, or one that can never be started.
+
+    Raises:
+        UsageError: it is refused.
+    """
+    if not command or not command[0]:
+        raise UsageError("give a command after `--`")
+    require_program(command)
+
+
 def require_program(command: Sequence[str]) -> None:
     """Refuse a command that can never be started: every dispatch would fail, and only receipts would say so.
 

@@ -6,7 +6,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from lifebus.cli.arguments import parse_adapter, parse_seconds
+from lifebus.cli.arguments import parse_seconds
+from lifebus.cli.choices import parse_adapters
 from lifebus.cli.connection import configure_logs
 from lifebus.cli.exit_codes import ExitCode, UsageError
 from lifebus.proxy.program import ProxyOptions, run_proxy
@@ -43,7 +44,7 @@ def run(*command: _Command, adapter: str = "codex", origin: str = "", runtime_di
     """
     options = ProxyOptions(owned=True)
     # Only here: the fast path of `run` knows no --grace, and falls back to this command.
-    options.grace = parse_seconds(grace)
+    options.grace = parse_seconds(grace, "--grace")
     return _run_proxy(command, options, adapter, origin, runtime_dir)
 
 
@@ -51,12 +52,13 @@ def _run_proxy(command: tuple[str, ...], options: ProxyOptions, adapter: str, or
     """Run the command; this process ends with it.
 
     Raises:
-        UsageError: there is no command.
+        UsageError: there is no command, or no such adapter.
     """
     if not command:
         name = "run" if options.owned else "tee"
         raise UsageError(f"what is to be run? write it behind --, e.g. `lifebus app-server {name} -- codex app-server`")
-    options.adapter, options.origin, options.runtime_dir = parse_adapter(adapter), origin, runtime_dir
+    (options.adapter,) = parse_adapters([adapter])
+    options.origin, options.runtime_dir = origin, runtime_dir
     return run_proxy(list(command), options)
 
 

@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Final
 from cyclopts import Parameter
 
 from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_choice, parse_seconds
-from lifebus.cli.bus.programs import name_of_program, require_program
+from lifebus.cli.bus.programs import name_of_program, require_command
 from lifebus.cli.choices import Adapters, Capabilities, Events, Words, parse_adapters, parse_events, split_values
 from lifebus.cli.connection import CLIENT_ID, on_bus, present_settings
 from lifebus.cli.contract.negotiate import parse_requirements
-from lifebus.cli.documents import read_document
+from lifebus.cli.documents import naming_document, read_document
 from lifebus.cli.errors import refusal_lines, say_lines
 from lifebus.cli.exit_codes import ExitCode, UsageError, exit_code_of
 from lifebus.cli.terminal import color_wanted, put_bytes, say
 from lifebus_contract import (
     SERVABLE_EVENTS,
     DispatchEnvelope,
-    InvalidRequest,
     LifecycleEvent,
     ReceiptStatus,
     decode_json,
@@ -64,7 +63,7 @@ class CommandOptions:
         Raises:
             UsageError: it is none, or longer than ten minutes.
         """
-        seconds = parse_seconds(self.deadline)
+        seconds = parse_seconds(self.deadline, "--deadline")
         if not 0 < seconds <= _LONGEST_S:
             raise UsageError(f"--deadline: `{self.deadline[:64]}` is not between 1ms and 10m")
         return seconds
@@ -91,12 +90,11 @@ def spec_of(command: tuple[str, ...], run: CommandOptions) -> "CommandSpec":
     """Return what is to be run, in the caller's directory.
 
     Raises:
-        UsageError: there is no command.
+        UsageError: it can never be started.
     """
     from lifebus_transports.processes import CommandSpec  # noqa: PLC0415
 
-    if not command or not command[0]:
-        raise UsageError("give a command after `--`")
+    require_command(command)
     # The command gets a small environment: only what is named, and lifebus's own variables.
     setting = {"LIFEBUS_CLIENT_ID": run.name_for(command)}
     return CommandSpec(argv=command, passing=(*split_values(run.env), "LIFEBUS_*"), setting=setting)
@@ -153,8 +151,7 @@ def serve(
         run: How the command is run.
         connection: Where the broker is.
     """
-    if not options.event:
-        raise UsageError("--event: which events is the command to be asked about? `lifebus contract events` lists them")
+    _require_both(command, options.event)
     if not 1 <= options.workers <= _MOST_WORKERS:
         raise UsageError(f"--workers: between 1 and {_MOST_WORKERS}")
     if LifecycleEvent.RECEIPT_EMITTED in split_values(options.event):
@@ -163,7 +160,6 @@ def serve(
     requirements = tuple(parse_requirements(options.require, options.prefer, ()))
     adapters = tuple(parse_adapters(options.adapter, connection))
     spec, kind, seconds = spec_of(command, run), run.kind, run.seconds
-    require_program(command)
 
     async def work(bus: "Bus") -> ExitCode:
         import anyio  # noqa: PLC0415
@@ -187,6 +183,23 @@ def serve(
     return on_bus(connection, work, client_id=run.name_for(command), lasting=True)
 
 
+def _require_both(command: tuple[str, ...], events: tuple[str, ...]) -> None:
+    """Refuse a command that cannot be started, and one without events; whoever made both mistakes reads of both.
+
+    Raises:
+        UsageError: it is refused.
+    """
+    wrong: list[str] = []
+    try:
+        require_command(command)
+    except UsageError as fault:
+        wrong.append(str(fault))
+    if not events:
+        wrong.append("--event: which events is the command to be asked about? `lifebus contract events` lists them")
+    if wrong:
+        raise UsageError("\n".join(wrong))
+
+
 _BY_SIGNAL: Final = 128
 """What a shell adds to the number of the signal that ended a command."""
 
@@ -206,10 +219,8 @@ def invoke(*command: Command, run: CommandOptions = DEFAULT_COMMAND) -> int:
     from lifebus_admin.invocation import Invocation  # noqa: PLC0415
 
     settings = present_settings()
-    try:
+    with naming_document(None, "the dispatch on stdin"):
         envelope = decode_json(read_document(None), DispatchEnvelope)
-    except InvalidRequest as fault:
-        raise InvalidRequest(f"the dispatch on stdin: {fault.detail}", code=fault.code, field=fault.field) from None
     name = run.name_for(command)
     outcome = _run(settings, envelope, Invocation(client_id=name, spec=spec, protocol=kind, deadline=seconds))
     return _BY_SIGNAL + outcome if isinstance(outcome, int) else _shown(outcome)

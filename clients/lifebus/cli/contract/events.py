@@ -63,7 +63,7 @@ def events(
     """
     if event is None:
         return _list(json=json)
-    name = parse_choice("event", event, [one.value for one in LifecycleEvent])
+    name = parse_choice("EVENT", event, [one.value for one in LifecycleEvent])
     known = known_event(LifecycleEvent(name))
     examples = {} if facts_only else _chosen(known, harness)
     if json:

@@ -58,7 +58,7 @@ def show(adapter: AdapterName, /, *, json: bool = False) -> ExitCode:
         json: Print the whole manifest in JSON.
     """
     known = {one.manifest.adapter_id: one for one in _adapters()}
-    found = known[parse_choice("adapter", parse_adapter(adapter), list(known))]
+    found = known[parse_choice("ADAPTER", parse_adapter(adapter), list(known))]
     if json:
         put_json(found.manifest)
     else:
@@ -77,7 +77,7 @@ def placements(adapter: OneAdapter = None, /, *, json: bool = False) -> ExitCode
     from lifebus_admin.placements import plain_placements, shown_placements  # noqa: PLC0415
 
     known = {one.manifest.adapter_id: one for one in _adapters()}
-    wanted = list(known) if adapter is None else [parse_choice("adapter", parse_adapter(adapter), list(known))]
+    wanted = list(known) if adapter is None else [parse_choice("ADAPTER", parse_adapter(adapter), list(known))]
     if json:
         put_json([{"adapter": name, **row} for name in wanted for row in plain_placements(known[name])])
     else:
@@ -207,6 +207,8 @@ def conform(
         program: With --live, the harness's program; the default is what PATH has by the harness's id.
         keep: With --live, a directory that gets a copy of what every run wrote.
     """
+    if scenario and not live:
+        raise UsageError("--scenario: it needs --live")
     if live:
         return conform_live([parse_adapter(name) for name in adapter], split_values(scenario), program, keep, json=json)
     findings = _examine(adapter, parse_seconds(timeout))

@@ -16,7 +16,7 @@ from lifebus.cli.arguments import (
 )
 from lifebus.cli.choices import AdapterName, Capabilities, OneEvent, OneSession, parse_adapters, split_values
 from lifebus.cli.connection import on_bus, present_settings
-from lifebus.cli.documents import read_document
+from lifebus.cli.documents import naming_document, read_document
 from lifebus.cli.exit_codes import ExitCode, UsageError
 from lifebus.cli.session_names import resolve_session
 from lifebus.cli.terminal import clean, paint, put, put_json, put_table, say
@@ -93,11 +93,12 @@ def negotiate(
     """
     (adapter,) = parse_adapters([adapter], connection, flag="ADAPTER")
     requests = parse_requirements(require, prefer, want, accept_partial=accept_partial)
+    events = _events(about.event)
     if not requests and about.payload is None:
         raise UsageError("nothing is required; give --require, --prefer, --want or --payload")
     if about.event is not None and about.payload is None:
         raise UsageError("--event: it is about --payload")
-    landings = [] if about.payload is None else _landings(adapter, about.payload, about.event)
+    landings = [] if about.payload is None else _landings(adapter, about.payload, events)
     session = None if about.session is None else _session_of(adapter, about.session, connection)
     found = _ask(connection, adapter, requests, session)
     lands = about.payload is None or any(one.status in _GOOD for one in landings)
@@ -150,12 +151,16 @@ def _verdict(found: Negotiation, landings: "list[Landing]") -> str:
     return ", ".join(words)
 
 
-def _landings(adapter: str, payload: Path, event: str | None) -> "list[Landing]":
+def _events(event: str | None) -> list[LifecycleEvent]:
+    known: list[LifecycleEvent] = [one for one in LifecycleEvent if one is not LifecycleEvent.RECEIPT_EMITTED]
+    return known if event is None else [LifecycleEvent(parse_choice("--event", event, [one.value for one in known]))]
+
+
+def _landings(adapter: str, payload: Path, events: list[LifecycleEvent]) -> "list[Landing]":
     from lifebus_admin.placements import landings_here  # noqa: PLC0415
 
-    known = [one for one in LifecycleEvent if one is not LifecycleEvent.RECEIPT_EMITTED]
-    events = known if event is None else [LifecycleEvent(parse_choice("--event", event, [one.value for one in known]))]
-    document = decode_json(read_document(payload), PayloadEnvelope)
+    with naming_document(payload):
+        document = decode_json(read_document(payload), PayloadEnvelope)
     return landings_here(present_settings(), adapter, document, events)
 
 

@@ -7,8 +7,7 @@ from cyclopts import App, Parameter
 
 from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions
 from lifebus.cli.connection import on_bus
-from lifebus.cli.errors import say_lines
-from lifebus.cli.exit_codes import ExitCode, UsageError
+from lifebus.cli.exit_codes import ExitCode, NotThere, UsageError
 from lifebus.cli.read.export import export
 from lifebus.cli.read.receipt_pages import PlacedReceipt, keeper, newest, receipts_after
 from lifebus.cli.selection import ANY_RECEIPT, ReceiptFilter
@@ -68,8 +67,9 @@ def show(which: str, /, *, connection: ConnectionOptions = DEFAULT_CONNECTION) -
     """
     stored = on_bus(connection, lambda bus: _find(bus, which))
     if stored is None:
-        say_lines([f"no receipt `{which[:64]}`", "`lifebus receipts list` lists them, with their positions"])
-        return ExitCode.NEGATIVE
+        raise NotThere(
+            f"there is no receipt `{which[:64]}`", "`lifebus receipts list` lists them, with their positions"
+        )
     import msgspec  # noqa: PLC0415
 
     put((stored.receipt if connection.json else msgspec.json.format(stored.receipt)).decode())

@@ -12,13 +12,11 @@ from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_m
 from lifebus.cli.choices import Adapters, OneSession, parse_adapters
 from lifebus.cli.confirm import confirm
 from lifebus.cli.connection import on_bus
-from lifebus.cli.errors import say_lines
-from lifebus.cli.exit_codes import ExitCode
+from lifebus.cli.exit_codes import ExitCode, NotThere
 from lifebus.cli.selection import Moment
 from lifebus.cli.session_names import choose_session, name_of, resolve_session
 from lifebus.cli.terminal import clean, paint, put, put_json, put_table, say, time_text
 from lifebus.cli.waiting import since_text, waiting_text
-from lifebus_contract import LifebusError
 
 if TYPE_CHECKING:
     from lifebus.client import Bus
@@ -102,9 +100,16 @@ def sessions(
             put(line)
     elif found:
         _show_table(found)
+    elif pair is not None:
+        raise NotThere(_why_none(pair, is_known=bool(heads)), "`lifebus sessions` lists the sessions")
     else:
         say("no sessions")
     return ExitCode.OK if found or pair is None else ExitCode.NEGATIVE
+
+
+def _why_none(pair: tuple[str, str], *, is_known: bool) -> str:
+    whole = clean("/".join(pair))
+    return f"the flags leave out the session `{whole}`" if is_known else f"there is no session `{whole}`"
 
 
 @app.command
@@ -150,13 +155,7 @@ def _act(connection: ConnectionOptions, work: "Callable[[Bus], Awaitable[Sequenc
     """Do something with a session and show the receipts that say so."""
     from lifebus.cli.printing import ReceiptPrinter  # noqa: PLC0415
 
-    try:
-        receipts = on_bus(connection, work)
-    except LifebusError as fault:
-        if fault.code != "no_session":
-            raise
-        say_lines([fault.detail, "`lifebus sessions` lists them"])
-        return ExitCode.NEGATIVE
+    receipts = on_bus(connection, work)
     printer = ReceiptPrinter(json=connection.json)
     for one in receipts:
         printer.show(one)

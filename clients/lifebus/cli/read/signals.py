@@ -135,7 +135,16 @@ async def _print_all(following: "Signals[SignalReceived | Gap]", *, follow: bool
     show = _show_json if json else _show_columns if sys.stdout.isatty() else _show_line
     if follow and sys.stderr.isatty():
         say("waiting for what comes; Ctrl-C ends", color="dim")
-    await print_each(following, show)
+    is_empty = True
+
+    def show_one(item: "SignalReceived | Gap") -> None:
+        nonlocal is_empty
+        is_empty = False
+        show(item)
+
+    await print_each(following, show_one)
+    if is_empty and not json:
+        say("no signals", color="dim")
 
 
 def _show_json(item: "SignalReceived | Gap") -> None:

@@ -15,9 +15,10 @@ from lifebus.cli.session_names import SessionNames
 from lifebus.cli.terminal import say
 
 if TYPE_CHECKING:
-    from lifebus._internal.view import Position
+    from lifebus._internal.view import Gap, Position
     from lifebus.client import Bus
     from lifebus.subscription import Since
+    from lifebus_contract import Receipt
 
 
 def tail(
@@ -95,4 +96,13 @@ async def _print_all(
     # Whoever sees nothing come has to know that nothing is wrong.
     if follow and sys.stderr.isatty():
         say("waiting for what comes; Ctrl-C ends", color="dim")
-    await print_each(names.known(bus, receipts), lambda item: printer.show(item, receipts.cursor))
+    is_empty = True
+
+    def show(item: "Receipt | Gap") -> None:
+        nonlocal is_empty
+        is_empty = False
+        printer.show(item, receipts.cursor)
+
+    await print_each(names.known(bus, receipts), show)
+    if is_empty and not json:
+        say("no receipts", color="dim")

@@ -68,6 +68,8 @@ def show(
     if connection.json:
         put_json(shown)
         return ExitCode.OK
+    if not shown:
+        say("nothing is kept of what was said in it")
     for entry in shown:
         put(paint(_head(entry), _COLORS[entry.role.value]))
         for line in entry.content.splitlines():

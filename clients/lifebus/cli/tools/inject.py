@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
-from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_seconds
+from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_seconds, require_name
 from lifebus.cli.bus.programs import require_program
 from lifebus.cli.choices import Adapters, Words, parse_adapters, split_values
 from lifebus.cli.connection import on_bus
@@ -55,6 +55,7 @@ def inject(
         text_timeout: How long the command may take; default: 30s.
         connection: Where the broker is, and the form of what is shown.
     """
+    require_name("--name", name)
     seconds = _checked(file, command, text_timeout)
     text = _read(file) if file is not None else None
     adapters = tuple(parse_adapters(adapter))
@@ -87,8 +88,9 @@ def _checked(file: Path | None, command: "Sequence[str]", timeout: str) -> float
         UsageError: there is no text, or there are two, or it is none that can be had.
     """
     if (file is None) == (not command):
-        raise UsageError("give the text: --file FILE, or a command after `--`")
-    seconds = parse_seconds(timeout)
+        much = "give one text alone" if command else "give the text"
+        raise UsageError(f"{much}: --file FILE, or a command after `--`")
+    seconds = parse_seconds(timeout, "--text-timeout")
     if not 0 < seconds <= _LONGEST_S:
         raise UsageError("--text-timeout: between 1ms and 10m")
     if command:

@@ -1,12 +1,14 @@
 """`lifebus notify`: tell a person that a session waits, ends, fails or fills its context."""
 
+import os
 from dataclasses import dataclass, fields
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
-from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_choice, parse_seconds
+from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_choice, parse_seconds, require_name
 from lifebus.cli.bus.programs import require_program
 from lifebus.cli.choices import Adapters, Sessions, Words, parse_adapters, split_values
 from lifebus.cli.connection import on_bus, present_settings
@@ -124,6 +126,7 @@ class SendOptions:
         from lifebus.cli.tools import notify_channels as channels  # noqa: PLC0415
 
         seconds = _seconds("--send-timeout", self.send_timeout)
+        self._require_sources()
         posts = any((self.webhook, self.webhook_file, self.webhook_variable))
         service = (self.apprise_file, self.apprise_variable)
         if posts and command:
@@ -141,6 +144,25 @@ class SendOptions:
             passing = split_values(self.env)
             return _Channel(command[0], lambda commands: channels.to_command(commands, command, passing, seconds))
         return _Channel(channels.desktop_program(), channels.to_desktop)
+
+    def _require_sources(self) -> None:
+        """Refuse files and variables that are not there; what they hold is read for each notice.
+
+        Raises:
+            UsageError: one is not there.
+        """
+        files = {"webhook": self.webhook_file, "secret": self.secret_file, "apprise": self.apprise_file}
+        variables = {
+            "webhook": self.webhook_variable,
+            "secret": self.secret_variable,
+            "apprise": self.apprise_variable,
+        }
+        for name, file in files.items():
+            if file is not None and not Path(file).is_file():
+                raise UsageError(f"--{name}-file: there is no file {file}")
+        for name, variable in variables.items():
+            if variable is not None and variable not in os.environ:
+                raise UsageError(f"--{name}-variable: the environment has no variable `{variable}`")
 
 
 class _Channel:
@@ -166,6 +188,7 @@ class _Reported:
     name: str
     options: NoticeOptions
     plan: NoticePlan
+    adapters: tuple[str, ...]
     channel: _Channel
 
     @classmethod
@@ -175,7 +198,9 @@ class _Reported:
         Raises:
             UsageError: a flag, or a key of a rule, says something that cannot be done.
         """
-        return cls(name=name, options=options, plan=options.plan(), channel=to.channel(command))
+        require_name("--name", name)
+        plan, adapters = options.plan(), tuple(parse_adapters(options.adapter))
+        return cls(name=name, options=options, plan=plan, adapters=adapters, channel=to.channel(command))
 
     async def run(self, bus: "Bus", commands: "Commands", *, prints: bool) -> None:
         """Send notices until cancelled."""
@@ -183,7 +208,7 @@ class _Reported:
 
         send = self.channel.make(commands)
         accepts = SessionChoice(
-            adapters=tuple(parse_adapters(self.options.adapter)),
+            adapters=self.adapters,
             projects=tuple(split_values(self.options.project)),
             sessions=tuple(split_values(self.options.session)),
         ).accepts
@@ -214,7 +239,7 @@ def notify(
         connection: Where the broker is; --json prints what was sent.
     """
     if rules and (command or (name, options, to) != ("notify", _USUAL_NOTICES, _DESKTOP)):
-        raise UsageError("--rules: what is reported and where to stands in the configuration alone")
+        raise UsageError("--rules takes everything from the configuration; leave the other flags out")
     reported = _configured() if rules else [_Reported.of(name, options, to, command)]
 
     async def work(bus: "Bus") -> ExitCode:
@@ -267,7 +292,7 @@ def _printed(send: "Send") -> "Send":
 
 
 def _seconds(flag: str, text: str) -> float:
-    seconds = parse_seconds(text)
+    seconds = parse_seconds(text, flag)
     if not 0 <= seconds <= _LONGEST_S:
         raise UsageError(f"{flag}: an hour at most")
     return seconds

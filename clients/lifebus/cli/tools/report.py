@@ -9,8 +9,8 @@ from cyclopts import Parameter
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_adapter, parse_moment
-from lifebus.cli.choices import OneAdapter
+from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_moment
+from lifebus.cli.choices import OneAdapter, parse_adapters
 from lifebus.cli.connection import on_bus
 from lifebus.cli.exit_codes import ExitCode, UsageError
 from lifebus.cli.selection import Moment
@@ -90,7 +90,7 @@ def report(
         raise UsageError("--html and --json are two forms of one answer; give one of them")
     if span.until_ms < span.since_ms:
         raise UsageError("--until: that is before --since")
-    wanted = parse_adapter(adapter) if adapter is not None else None
+    wanted = None if adapter is None else next(iter(parse_adapters([adapter], connection)))
     found = on_bus(connection, lambda bus: summed(bus, span, wanted))
     if project is not None:
         found = found.of_project(project)

@@ -1,0 +1,1 @@
+"""Refusals in words of users: those of the parser, and details of the contract."""
