@@ -118,8 +118,8 @@ def test_a_service_that_apprise_knows_gets_it(shell: Shell, tmp_path: Path) -> N
         (None, (), "the configuration has no [[notifications]]"),
         ('name = "a"\ncommand = ["./nope"]', (), "the rule `a`: there is no program ./nope"),
         ('name = "a"\ncommand = ["true"]\nmax_age = "9h"', (), "the rule `a`: --max-age: an hour at most"),
-        ('name = "a"\ncommand = ["true"]', ("--name", "b"), "stands in the configuration alone"),
-        ('name = "a"\ncommand = ["true"]', ("--", "true"), "stands in the configuration alone"),
+        ('name = "a"\ncommand = ["true"]', ("--name", "b"), "takes everything from the configuration"),
+        ('name = "a"\ncommand = ["true"]', ("--", "true"), "takes everything from the configuration"),
     ],
 )
 def test_what_cannot_be_done_is_said_at_the_start(
