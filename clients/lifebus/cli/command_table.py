@@ -46,6 +46,7 @@ FURTHER: "Final" = {
     "jobs": Row("bus.jobs:app", "Jobs of the queue: list, show, cancel, retry, drain."),
     "checkpoint": Row("bus.checkpoint:app", "Save, find and export checkpoints, and compare their files."),
     "extensions": Row("admin.extensions:app", "Extensions of the broker: list, reload, trust, audit, begin one."),
+    "cloudevents": Row("relays.cloudevents:cloudevents", "Send receipts as CloudEvents to an address, or to stdout."),
     "serve": Row("bus.serve:serve", "Answer dispatches with a command."),
     "emit": Row("bus.emit:emit", "Record a lifecycle event."),
     "demo": Row("admin.demo:demo", "Show the bus at work on recorded sessions."),

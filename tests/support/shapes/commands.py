@@ -160,6 +160,7 @@ WITHOUT: Final = {
     "contract schema": "prints a JSON Schema always",
     "renewal continuation show": "writes the token, byte for byte",
     "dev invoke": "prints receipts in their canonical form always",
+    "cloudevents": "prints CloudEvents always (docs/cloudevents.md)",
     "dev stdio": "answers in JSON always (docs/stdio.md)",
 }
 """Commands without a shape, and why."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lifebus.client import Bus
     from lifebus_transports.messages.reads import Backfill
 
-Format = Literal["jsonl", "csv", "parquet"]
+Format = Literal["jsonl", "csv", "parquet", "cloudevents"]
 """Forms of an export."""
 
 _NO_HEADER: Final = Parameter(negative="--no-header")
@@ -42,7 +42,7 @@ def export(
     Exit code 1 where receipts are damaged: it ends before the first of them.
 
     Args:
-        format: jsonl (by default), csv, or parquet, which needs pip install 'lifebus[parquet]'.
+        format: jsonl (by default), csv, cloudevents (as JSON lines), or parquet, which needs 'lifebus[parquet]'.
         from_: Begin after this place, EPOCH:POSITION or POSITION: the last line on stderr says with which one to go on.
         header: CSV begins with the names of its columns; leave them out with --no-header.
         rescue: Go on past damaged receipts, from the file, and write a line for them: {"damaged":{…}}.
@@ -168,7 +168,12 @@ class Export:
         if self._form == "jsonl":
             for one in page.rows:
                 put_bytes(one.receipt)
-            return
+        elif self._form == "cloudevents":
+            _put_events(page)
+        else:
+            self._put_table(page)
+
+    def _put_table(self, page: ReceiptPage) -> None:
         from lifebus.cli.read.receipt_columns import COLUMNS, csv_text, rows_of  # noqa: PLC0415
 
         if self._header:
@@ -180,6 +185,15 @@ class Export:
         from lifebus.cli.read.receipt_columns import write_parquet  # noqa: PLC0415
 
         return lambda: write_parquet(pages, sys.stdout.buffer)
+
+
+def _put_events(page: ReceiptPage) -> None:
+    import msgspec  # noqa: PLC0415
+
+    from lifebus.cli.relays.cloudevent_format import event_of  # noqa: PLC0415
+
+    for one in page.rows:
+        put_bytes(msgspec.json.encode(event_of(one.receipt, page.epoch, one.position)))
 
 
 def _rescue(query: "Backfill", keep: Keep) -> ExitCode:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 Send = Callable[[NoticeMessage], Awaitable[None]]
 """Sends a message, or raises `SendFault`."""
 
+Post = Callable[[str, bytes, str], Awaitable[None]]
+"""Posts a body of a media type under an id that is the same for each try, or raises `SendFault`."""
+
 _DESKTOP_S: Final = 10.0
 _SEEN: Final = ("DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS", "XAUTHORITY", "LIFEBUS_*")
 _FINE: Final = range(200, 300)
@@ -136,6 +139,16 @@ def check_address(url: str) -> None:
 
 def to_webhook(address: Address, seconds: float) -> Send:
     """Return what posts messages as JSON, signed where there is a secret."""
+    post = posting(address, seconds)
+
+    async def send(message: NoticeMessage) -> None:
+        await post(message.message_id, msgspec.json.encode(message), "application/json")
+
+    return send
+
+
+def posting(address: Address, seconds: float) -> Post:
+    """Return what posts bodies, signed where there is a secret."""
     import anyio  # noqa: PLC0415
 
     from lifebus_supervisor.runtime.inbox.channels.channel import DeliveryFault  # noqa: PLC0415
@@ -143,15 +156,14 @@ def to_webhook(address: Address, seconds: float) -> Send:
     from lifebus_supervisor.runtime.inbox.channels.secrets import signing_key  # noqa: PLC0415
     from lifebus_supervisor.runtime.inbox.channels.webhook import signed_headers  # noqa: PLC0415
 
-    async def send(message: NoticeMessage) -> None:
+    async def send(message_id: str, body: bytes, media_type: str) -> None:
         url, secret = await address.read()
-        body = msgspec.json.encode(message)
-        headers = {"Content-Type": "application/json", "User-Agent": "lifebus", "webhook-id": message.message_id}
+        headers = {"User-Agent": "lifebus", "webhook-id": message_id}
         try:
             if secret is not None:
-                headers = signed_headers(message.message_id, int(time.time()), body, signing_key(secret))
+                headers = signed_headers(message_id, int(time.time()), body, signing_key(secret))
             with anyio.fail_after(seconds):
-                answer = await post(url, headers, body)
+                answer = await post(url, headers | {"Content-Type": media_type}, body)
         except (PostFault, DeliveryFault) as fault:
             raise SendFault(str(fault)) from None
         except TimeoutError:
