@@ -36,7 +36,7 @@ _LONGEST_S: Final = 600
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class EventOptions:
+class CloudEventOptions:
     """Which events are made of which receipts, and where they go."""
 
     adapter: Adapters = ()
@@ -90,14 +90,14 @@ class EventOptions:
         return seconds
 
 
-_ALL_EVENTS: Final = EventOptions()
+_ALL_EVENTS: Final = CloudEventOptions()
 
 
 def cloudevents(
     *,
     name: str = "cloudevents",
     from_: Annotated[str | None, Parameter(name="--from")] = None,
-    options: EventOptions = _ALL_EVENTS,
+    options: CloudEventOptions = _ALL_EVENTS,
     connection: ConnectionOptions = DEFAULT_CONNECTION,
 ) -> ExitCode:
     """Send receipts as CloudEvents until it is stopped: each at least once, in the order of the ledger.
@@ -137,7 +137,7 @@ def cloudevents(
 class _Maker:
     """Makes events of the deliveries that are meant."""
 
-    def __init__(self, options: EventOptions) -> None:
+    def __init__(self, options: CloudEventOptions) -> None:
         self._adapters = frozenset(parse_adapters(options.adapter))
         self._events = frozenset(parse_events(options.event))
         try:
