@@ -49,6 +49,13 @@ def test_a_command_loads_no_colours_of_tracebacks(alone: Shell) -> None:
     assert {"rich", "pygments"} & loaded_by(RUN.format(words=["status"]), alone) == set()
 
 
+def test_an_event_of_a_built_in_adapter_waits_for_no_adapter_to_load(alone: Shell) -> None:
+    words = ["emit", "session.started", "--adapter", "codex", "--session", "s1"]
+    found = loaded_by(RUN.format(words=words), alone)
+    assert "zmq" in found
+    assert "lifebus_adapters" not in found
+
+
 def test_the_broker_loads_no_colours_and_asks_for_no_installed_package(alone: Shell) -> None:
     found = loaded_by(BROKER, alone)
     assert "structlog" in found

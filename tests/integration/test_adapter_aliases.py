@@ -14,7 +14,7 @@ from lifebus_contract import (
     RequirementLevel,
     encode_json,
 )
-from lifebus_transports.adapter_names import adapter_id_of
+from lifebus_transports.adapter_names import BUILT_IN, adapter_id_of
 from lifebus_transports.messages.reads import Backfill
 from support.integration.serving import serving
 from support.patience import PATIENCE_S
@@ -22,6 +22,10 @@ from support.running import connected, running_bus
 
 SESSION = ("claude", "s1")
 BY_ALIAS = ("claude-code", "s1")
+
+
+def test_the_ids_that_are_known_without_the_adapters_are_theirs() -> None:
+    assert set(BUILT_IN) == set(ADAPTERS)
 
 
 def test_each_alias_stands_for_one_adapter_and_is_not_one_plain_word() -> None:

@@ -60,8 +60,11 @@ def parse_adapters(
         UsageError: there is no such adapter.
     """
     found = [parse_adapter(text) for text in split_values(texts)]
-    if not found:
-        return []
+    from lifebus_transports.adapter_names import BUILT_IN  # noqa: PLC0415
+
+    # Most name one of these, and need not wait for the settings and the adapters.
+    if set(found) <= set(BUILT_IN):
+        return found
     known = known_adapters()
     if connection is not None and not set(found) <= set(known):
         known = list(dict.fromkeys([*known, *_seen_adapters(connection)]))
