@@ -27,6 +27,7 @@ from lifebus._internal.blocking_flows import BlockingFlows
 from lifebus._internal.blocking_inbox import BlockingInbox
 from lifebus._internal.blocking_jobs import BlockingJobs
 from lifebus._internal.blocking_transcripts import BlockingTranscripts
+from lifebus._internal.following.blocking_calls import BlockingCalls, blocking_calls
 from lifebus._internal.following.blocking_following import (
     BlockingDeliveries,
     BlockingFollowing,
@@ -81,8 +82,9 @@ class BlockingBus(BlockingFollowing):
     `checkpoints` keeps those of clients, `transcripts` has what was said in sessions.
     """
 
-    def __init__(self, portal: BlockingPortal, bus: Bus) -> None:
+    def __init__(self, portal: BlockingPortal, bus: Bus, calls: BlockingCalls) -> None:
         super().__init__(portal, bus)
+        self._calls = calls
         self.inbox = BlockingInbox(portal, bus.inbox)
         self.jobs = BlockingJobs(portal, bus.jobs)
         self.extensions = BlockingExtensions(portal, bus.extensions)
@@ -103,8 +105,8 @@ class BlockingBus(BlockingFollowing):
             LifebusError: one emission was refused, or no answer came.  In a list a refusal takes its place.
         """
         if isinstance(emission, Emission | CallbackRequest):
-            return self._portal.call(self._bus.emit, emission)
-        return self._portal.call(self._bus.emit, list(emission))
+            return self._calls.call(partial(self._bus.emit, emission))
+        return self._calls.call(partial(self._bus.emit, list(emission)))
 
     def tick(self, adapter_id: str | None = None, session: str | None = None) -> TickResult:
         """Have the broker examine its harnesses now, and return what it observed; see `Bus.tick`.
@@ -249,5 +251,5 @@ def connect(
     # One event loop thread a connection: its sockets belong to that thread.
     with start_blocking_portal() as portal:
         opening = portal.call(partial(connect_async, client_id, runtime_dir=runtime_dir, timeout=timeout, wait=wait))
-        with portal.wrap_async_context_manager(opening) as bus:
-            yield BlockingBus(portal, bus)
+        with portal.wrap_async_context_manager(opening) as bus, blocking_calls(portal) as calls:
+            yield BlockingBus(portal, bus, calls)

@@ -135,7 +135,7 @@ class Router:
         if emission.degradations:
             return self._plan_report(emission, registered, clients, self._header(client_id, parent), used)
         # A client that answers writes the receipt of a plain event; the emitter has one of its own only without any.
-        if any(not client.background for client in clients):
+        if clients and any(not client.background for client in clients):
             return Plan(registered=registered, clients=clients, used=used)
         receipt = observed_alone(emission, self._ids.make(RECEIPT), int(self._clock()), client_id, parent)
         return Plan(receipt=receipt, registered=registered, clients=clients, used=used)

@@ -198,3 +198,15 @@ def test_a_disk_counts_as_quick_by_the_average_of_the_newest_waits(waits: list[f
     for wait in waits:
         pace.note(wait)
     assert pace.is_quick is is_quick
+
+
+def test_long_waits_of_the_thread_say_nothing_about_the_disk_and_short_ones_count() -> None:
+    pace = DiskPace()
+    for _ in range(200):
+        pace.note_contended(0.2)  # as long as the interpreter's lock was held by others
+        pace.note_contended(0.0005)
+    assert pace.is_quick
+    slow = DiskPace()
+    for _ in range(200):
+        slow.note_contended(0.0011)
+    assert not slow.is_quick

@@ -21,5 +21,13 @@ class DiskPace:
         return self._average_s <= QUICK_S
 
     def note(self, waited_s: float) -> None:
-        """Learn how long a commit waited."""
+        """Learn how long a commit waited while nobody else computed: it waited for the disk alone."""
         self._average_s += (waited_s - self._average_s) * _SHARE
+
+    def note_contended(self, waited_s: float) -> None:
+        """Learn how long a commit waited for the disk and for the interpreter's lock, which others may have held.
+
+        So long waits say nothing about the disk, and only short ones count.
+        """
+        if waited_s <= QUICK_S:
+            self.note(waited_s)

@@ -82,6 +82,9 @@ Results = list[tuple[PendingAppend, Any]]
 
 Work = PendingAppend | Task
 
+_Waited = Callable[[float], None]
+"""Gets for how many seconds a commit waited."""
+
 
 class _Order(Enum):
     """What the thread is told beside work: to end, or to see what is to be done beside appends."""
@@ -175,7 +178,7 @@ class Writer:
             if self._broken or self._full or self._maintenance.low_space:
                 return None
             with busy_timeout(self._store.connection):
-                found = self._write(appends)
+                found = self._write(appends, self.pace.note)
         except (apsw.FullError, apsw.BusyError):
             return None  # nothing was written: the thread tries it again, and may wait
         except BaseException:
@@ -270,7 +273,8 @@ class Writer:
             return
         try:
             # two errors leave the file as it was; after any other nobody knows what reached the disk
-            results, stored = self._write(appends)  # nothing is reported before this returns: then it is durable
+            # nothing is reported before this returns: then it is durable
+            results, stored = self._write(appends, self.pace.note_contended)
         except apsw.FullError:
             self._set_full(True)
             self._refuse(appends, DISK_FULL)
@@ -279,19 +283,21 @@ class Writer:
         else:
             self._reports.committed(results, stored)
 
-    def _write(self, appends: list[PendingAppend]) -> tuple[Results, list[StoredReceipt]]:
+    def _write(self, appends: list[PendingAppend], waited: _Waited) -> tuple[Results, list[StoredReceipt]]:
         """Write the appends in one transaction; returns when it is durable."""
         try:
             # tombstones are looked up beforehand, because no constraint of the table of rows catches them
             tombstones = self._store.tombstones
-            return self._attempt(appends, tombstones.find(_keys(appends)) if tombstones.exist else {})
+            return self._attempt(appends, tombstones.find(_keys(appends)) if tombstones.exist else {}, waited)
         except apsw.ConstraintError:  # a known key: rare, because the router reads it first
             known = self._store.lookup(_keys(appends))
             if damaged := [found for _, found in known.values() if isinstance(found, DamagedReceipt)]:
                 self._reports.damaged(damaged)
-            return self._attempt(appends, known)
+            return self._attempt(appends, known, waited)
 
-    def _attempt(self, appends: list[PendingAppend], known: Mapping[str, Known]) -> tuple[Results, list[StoredReceipt]]:
+    def _attempt(
+        self, appends: list[PendingAppend], known: Mapping[str, Known], waited: _Waited
+    ) -> tuple[Results, list[StoredReceipt]]:
         store = self._store
         # receipts and records of one transaction succeed or fail together
         batch = Batch(
@@ -308,7 +314,7 @@ class Writer:
             # what this thread computes is no wait for the disk
             began = time.perf_counter() - time.thread_time()
             store.write(batch, records if records.values else None)
-            self.pace.note(time.perf_counter() - time.thread_time() - began)
+            waited(time.perf_counter() - time.thread_time() - began)
         # the receipts belong to their callers: a number that was rolled back must not stay on them
         except BaseException:
             batch.rollback()
