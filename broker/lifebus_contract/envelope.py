@@ -60,7 +60,7 @@ class FrameContext(Document, frozen=True, kw_only=True, omit_defaults=True):
 
     frame_id: Identifier  # the harness's own id of the turn, or `turn-1`, `turn-2` …
     frame_class: FrameClass
-    parent_frame_id: Identifier | None = None  # of a `subcall` alone
+    parent_frame_id: Identifier | None = None  # only for a `subcall`
 
     def __post_init__(self) -> None:
         if not f"{self.frame_id}{self.parent_frame_id}".isprintable():
@@ -176,7 +176,7 @@ _NO_FACTS: Final = DispatchFacts()
 class DispatchEnvelope(Document, frozen=True, kw_only=True, omit_defaults=True):
     """What a callback client receives: the request and its payloads (docs/contract.md 5.5).
 
-    `request.metadata.lifebus` holds what is known of the event; `telemetry` and `degradations` read it.
+    `request.metadata.lifebus` has what is known of the event; `telemetry` and `degradations` read it.
     """
 
     schema_version: SchemaVersion
@@ -205,12 +205,12 @@ class DispatchEnvelope(Document, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def telemetry(self) -> dict[FactKey, FactValue]:
-        """What the adapter or supervision knows of the event, e.g. `context_used_pct`; empty where that is nothing."""
+        """What the adapter or supervision knows of the event, for example `context_used_pct`; may be empty."""
         return self._facts.telemetry
 
     @property
     def degradations(self) -> tuple[Degradation, ...]:
-        """Which capabilities changed, and from what to what; of `capability.degraded` alone."""
+        """Which capabilities changed, with their support before and after; only for `capability.degraded`."""
         return self._facts.degradations
 
     def as_emission(self) -> "Emission":
@@ -252,7 +252,7 @@ class CallbackResponse(Document, frozen=True, kw_only=True, omit_defaults=True):
     client_payloads: Annotated[tuple[PayloadEnvelope, ...], Meta(max_length=256)] = ()  # to be delivered to the harness
     receipt_refs: Annotated[tuple[Identifier, ...], Meta(max_length=256)] = ()
     warnings: Annotated[tuple[Warning, ...], Meta(max_length=64)] = ()
-    failure_class: FailureClass | None = None  # of a `failed` answer alone
+    failure_class: FailureClass | None = None  # only with the status `failed`
     retry_class: RetryClass | None = None  # may tighten the default of the failure class
     metadata: Metadata = {}  # noqa: RUF012  msgspec makes a new one each time, and leaves it out when empty
 

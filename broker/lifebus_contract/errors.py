@@ -22,10 +22,9 @@ _UNKNOWN: Final = ErrorCode(FailureClass.INTERNAL_ERROR, "a code of somebody els
 class LifebusError(Exception):
     """Base of every error a caller may see; carries a failure class and a retry class.
 
-    `retry_after_ms` is the pause that a busy broker asks for, 0 where it asks for none.
-    `field` is the path of the first faulty field (``$.adapter_id``) where there is one,
-    `code` a short stable word that names the rule (``duplicate_id_conflict``); `codes.CODES` lists them.  A plain
-    `LifebusError` without a failure class has that of its code.
+    `retry_after_ms` is the pause that a busy broker asks for, or 0.  `field` is the path of the first faulty field
+    (``$.adapter_id``), if there is one.  `code` is a short stable word that names the rule (`duplicate_id_conflict`);
+    `codes.CODES` lists them.  Without a failure class of its own, a plain `LifebusError` has that of its code.
     """
 
     default_failure: FailureClass | None = None
@@ -55,7 +54,7 @@ class LifebusError(Exception):
 
 
 class InvalidRequest(LifebusError):
-    """A document or call breaks the contract; `field` and `code` name where and which rule."""
+    """A document or call breaks the contract; `field` says where, and `code` names the rule."""
 
     default_failure = FailureClass.INVALID_REQUEST
 

@@ -210,7 +210,7 @@ EmitResult = EnqueueResult | ActionResult | HandlerResult | HandlerError
 
 
 class OriginType(StrEnum):
-    """By which kind of root an extension was found, the strongest first."""
+    """The kind of root in which an extension was found, the strongest first."""
 
     REPO_LOCAL = "repo_local"
     INSTALLED_PACKAGE = "installed_package"
@@ -262,7 +262,7 @@ class ExtensionOrigin(_Listed, frozen=True, kw_only=True):
 
 
 class Compatibility(_Listed, frozen=True, kw_only=True):
-    """What an extension asks of the runtime, and whether it is given; one reason for each demand that is not met."""
+    """What an extension requires of the runtime, and whether it is met; one reason for each that is not."""
 
     api_version: int | None
     api_version_range: str | None
@@ -274,7 +274,7 @@ class Compatibility(_Listed, frozen=True, kw_only=True):
 
 
 class ExtensionCapabilities(_Listed, frozen=True, kw_only=True):
-    """What an extension declares that it listens to and asks for; ``*`` is everything of its list."""
+    """The events and actions that an extension declares; ``*`` stands for everything in its list."""
 
     events: tuple[str, ...] = ()
     actions: tuple[str, ...] = ()
@@ -310,7 +310,7 @@ class ExtensionInfo(_Listed, frozen=True, kw_only=True):
 
 
 class LoadError(_Listed, frozen=True, kw_only=True):
-    """Why an extension is not loaded; `extension` is the name in its manifest, its folder's where none is known."""
+    """Why an extension is not loaded; `extension` is the name in its manifest, or that of its folder."""
 
     extension: str
     code: LoadErrorCode

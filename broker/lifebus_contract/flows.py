@@ -143,9 +143,9 @@ class OnFailure(StrEnum):
 class StepDefinition(Document, frozen=True, kw_only=True, omit_defaults=True):
     """One step: what is run, when, and what its end means.
 
-    Exactly one of `command` and `prompt` is there.  `passing` are variables that are passed on (a star for any ending),
-    `setting` those that are set.  `approval` asks a person before the first try; `question` is what a person is asked
-    when the step cannot go on.  `artifacts` are files that must be there when it has ended well.
+    It has either `command` or `prompt`.  `passing` names variables that are passed on (a star stands for any ending),
+    and `setting` has variables that are set.  `approval` is what a person is asked before the first try; `question` is
+    what a person is asked when the step cannot go on.  `artifacts` are files that must exist when it has ended well.
     """
 
     step_id: Identifier
@@ -188,8 +188,8 @@ class Budget(Document, frozen=True, kw_only=True, omit_defaults=True):
 class FlowDefinition(Document, frozen=True, kw_only=True, omit_defaults=True):
     """A flow as it is run: complete, checked, free of any file.  `root` is the absolute path of the project.
 
-    `client_id` is the client whose rules these are.  Steps that need nothing that is missing run beside one another, at
-    most `max_parallel`, in the order in which they stand here.
+    `client_id` is the client whose rules these are.  Steps whose needs are done run beside one another, at most
+    `max_parallel`, in the order in which they are listed.
     """
 
     name: Identifier

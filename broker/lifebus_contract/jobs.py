@@ -62,7 +62,7 @@ _Time = Annotated[str, Meta(max_length=32)]
 
 
 class JobState(StrEnum):
-    """How a job stands."""
+    """The state of a job."""
 
     QUEUED = "queued"
     """It waits for its turn, or for the pause before a retry."""
@@ -140,8 +140,8 @@ class CamelDocument(Document, frozen=True, kw_only=True, omit_defaults=True, ren
 class NewJob(CamelDocument, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A job that is to be queued.
 
-    What is null is as the job's type has it.  The same `job_id` with the same content is the same job, however often
-    it comes; with other content it is refused.  `not_before_ms` is a time in milliseconds since the epoch.
+    Where a field is null, the job's type decides.  A call with the same `job_id` and the same content means the same
+    job; with other content it is refused.  `not_before_ms` is a time in milliseconds since the epoch.
     """
 
     type: Identifier  # such as `command` or `agent_instruction`
@@ -171,7 +171,7 @@ class RunningContext(CamelDocument, frozen=True, kw_only=True, omit_defaults=Fal
 
 
 class Job(CamelDocument, frozen=True, kw_only=True, rename="camel"):
-    """A job as everybody sees it.  `next_attempt_at` is set where it waits for the pause before a retry."""
+    """A job with all its fields.  `next_attempt_at` is set while it waits for the pause before a retry."""
 
     id: JobId
     type: Identifier
@@ -196,7 +196,7 @@ class Job(CamelDocument, frozen=True, kw_only=True, rename="camel"):
 
 
 class Enqueued(CamelDocument, frozen=True, kw_only=True, rename="camel"):
-    """What became of a new job, and the job that there is now."""
+    """What became of a new job, and the job that is queued now."""
 
     status: EnqueueStatus
     job: Job

@@ -52,8 +52,8 @@ class Modifiable(Document, frozen=True, kw_only=True, omit_defaults=True):
 class Question(Document, frozen=True, kw_only=True, omit_defaults=True):
     """Something that only a person can settle.  Times are milliseconds since the epoch.
 
-    `run_id` and `step_id` say what waits for it, where something of this bus does.  `context` is the asker's own and is
-    shown, never interpreted.  `actions` are the answers that are allowed.
+    `run_id` and `step_id` name the run and step that wait for it, if one does.  `context` belongs to the asker; it is
+    shown and never interpreted.  `actions` are the answers that are allowed.
     """
 
     question_id: Identifier  # the asker's, unique
@@ -75,7 +75,7 @@ class Question(Document, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class QuestionAnswer(Document, frozen=True, kw_only=True, omit_defaults=True):
-    """What a person decided; `responder` says who, `channel` by which way it came."""
+    """What a person decided; `responder` says who, and `channel` by which means the answer came."""
 
     action: AnswerAction
     responder: Identifier
@@ -90,7 +90,7 @@ class QuestionAnswer(Document, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Notification(Document, frozen=True, kw_only=True, omit_defaults=True):
-    """One way by which a question was brought to a person: how often tried, when it arrived, why it did not."""
+    """A notification of a question on one channel: how often it was tried, when it arrived, or why it did not."""
 
     channel: Identifier
     tries: Count = 0
@@ -99,7 +99,7 @@ class Notification(Document, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class QuestionInfo(Document, frozen=True, kw_only=True, omit_defaults=True):
-    """A question as the inbox has it.  `withdrawn_at_ms` is set where nobody needs the answer any more."""
+    """A question as the inbox has it.  `withdrawn_at_ms` is set if nobody needs the answer any more."""
 
     question: Question
     answer: QuestionAnswer | None = None

@@ -38,7 +38,7 @@ _FAILED: Final = ReceiptStatus.FAILED
 class PayloadReceipt(Document, frozen=True, kw_only=True):
     """What became of one payload (docs/contract.md 6.1).
 
-    `content_digest` is left out, not null, where the payload carried none; it is never invented.
+    `content_digest` is left out, not null, if the payload had none; lifebus never invents one.
     """
 
     byte_size: Count  # of the body, in UTF-8 bytes
@@ -58,7 +58,7 @@ class Receipt(Document, frozen=True, kw_only=True):
 
     adapter_id: Identifier
     at_epoch_s: Count  # by the broker's clock, which may step back: `sequence` is the order
-    capability_degradations: Annotated[tuple[Degradation, ...], Meta(max_length=64)]  # of `capability.degraded` alone
+    capability_degradations: Annotated[tuple[Degradation, ...], Meta(max_length=64)]  # only for `capability.degraded`
     client_id: Identifier  # whose receipt it is: the emitter's, or a callback client's
     event: LifecycleEvent
     event_id: Identifier  # the harness's own id of the event, or one that lifebus made

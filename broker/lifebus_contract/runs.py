@@ -63,7 +63,7 @@ class Artifact(Document, frozen=True, kw_only=True):
 class TryInfo(Document, frozen=True, kw_only=True, omit_defaults=True):
     """One try of a step; times are milliseconds since the epoch.  `number` counts all tries of the step from 1.
 
-    `series` counts from 1 and goes up with each fresh series; `retry` counts from 0 within it.  `tail` is the end of
+    `series` counts from 1, and is one more in each fresh series; `retry` counts from 0 within it.  `tail` is the end of
     what it wrote to stderr, redacted.
     """
 
@@ -134,10 +134,10 @@ class ContextSignals(Document, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class CostRecord(Document, frozen=True, kw_only=True, omit_defaults=True):
-    """What calls to a model cost; `cost_micros` is null where no price is known, in millionths of a US dollar.
+    """The cost of calls to a model; `cost_micros` is in millionths of a US dollar, and null if no price is known.
 
-    `input_tokens` are all that were sent, those from and for a cache included.  The same `key` counts once, as it was
-    recorded last: the id of the response, and that of the request where there is one.
+    `input_tokens` are all tokens that were sent, including those from and for a cache.  A `key` counts once, as it was
+    recorded last: the id of the response, with that of the request if there is one.
     """
 
     run_id: Identifier
@@ -159,7 +159,7 @@ class CostRecord(Document, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class CostSummary(Document, frozen=True, kw_only=True, omit_defaults=True):
-    """What a run has cost: in all, and by step.  `unpriced_calls` are in no sum of money."""
+    """What a run has cost, in all and by step.  No sum of money includes the `unpriced_calls`."""
 
     cost_micros: Count = 0
     input_tokens: Count = 0
@@ -172,10 +172,10 @@ class CostSummary(Document, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class CompactionEnd(Document, frozen=True, kw_only=True, omit_defaults=True):
-    """How a harness ended that was asked to make the context of a step's session smaller.
+    """The result of asking a harness to make the context of a step's session smaller.
 
-    `compacted` says that it did, `reason` why it did not.  `session` is (adapter_id, harness_session_id).  The tokens
-    of the context are what the harness says; null where it does not.
+    `compacted` says whether it did, and `reason` why not.  `session` is (adapter_id, harness_session_id).  The tokens
+    of the context are those that the harness reports; null if it reports none.
     """
 
     session: tuple[str, str]

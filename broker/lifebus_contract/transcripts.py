@@ -34,7 +34,7 @@ class EntryRole(StrEnum):
 
 
 class EntryStatus(StrEnum):
-    """How far an entry is."""
+    """The status of an entry."""
 
     STREAMING = "streaming"
     COMPLETE = "complete"
@@ -50,8 +50,8 @@ class EntryStatus(StrEnum):
 class TranscriptEntry(Document, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """One entry of a transcript, and the body of an upsert.  Times are milliseconds since the epoch.
 
-    `type` is a word of whoever writes it (``agentMessage``, ``note``).  `details` is free text, often JSON.
-    `content_bytes` is the size of a content that was too large, in bytes of UTF-8; then `content` is its beginning.
+    `type` is a word that the writer chooses (`agentMessage`, `note`).  `details` is free text, often JSON.
+    `content_bytes` is the size in bytes of UTF-8 of a content that was too large; `content` is then its beginning.
     """
 
     message_id: Identifier
@@ -105,9 +105,9 @@ class TranscriptUpdated(Struct, frozen=True, kw_only=True, rename="camel"):
 class TranscriptInfo(Document, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """How a transcript stands.
 
-    `entries` and `size` (bytes) are of what is kept; `dropped` entries are not kept any more, for want of room.
-    `deleted_at` is when the session was deleted: then nothing is kept, and nothing is taken any more.
-    `system_owned` marks a session that belongs to a worker of the broker.  Times are milliseconds since the epoch.
+    `entries` and `size` (bytes) are those of what is kept; `dropped` counts entries that were dropped for want of room.
+    `deleted_at` is when the session was deleted: after that nothing is kept or accepted.  `system_owned` marks a
+    session that belongs to a worker of the broker.  Times are in milliseconds since the epoch.
     """
 
     session_id: Identifier
@@ -122,8 +122,8 @@ class TranscriptInfo(Document, frozen=True, kw_only=True, rename="camel", omit_d
 class TranscriptPage(Document, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """Entries of a transcript in their order.
 
-    `next` is the sequence to go on behind, None where there are no more.  `through` is the number of the last
-    `transcript_updated` that this page has in it: a follower that begins behind it misses nothing.
+    `next` is the sequence after which the next page begins, or None if there are no more.  `through` is the number of
+    the last `transcript_updated` that this page includes: a follower that begins after it misses nothing.
     """
 
     info: TranscriptInfo

@@ -8,8 +8,8 @@ from lifebus_contract.vocabulary import LifecycleEvent, PressureLevel, ReceiptSt
 class Wait(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """What a session waits for a person to do (docs/waiting.md).
 
-    `waiting_for` is ``permission``, ``input`` or ``idle``; `since_ms` is in milliseconds since 1970.  `kind` says for
-    what kind of thing: a tool's name, or the kind of a question.  `request` is the harness's own id, where it has one;
+    `waiting_for` is `permission`, `input` or `idle`; `since_ms` is in milliseconds since 1970.  `kind` says for what
+    kind of thing: the name of a tool, or the kind of a question.  `request` is the harness's own id, if it has one;
     `nested` says that a sub-agent waits.
     """
 
@@ -24,9 +24,9 @@ class Wait(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown
 class SessionHead(Struct, frozen=True, kw_only=True):
     """What the state reducer knows of a session after its newest receipt (docs/sessions.md).
 
-    What follows `harness_sequence` is None where the ledger keeps no state of sessions, or none that can be read.
-    `name` is the session's short name, ``api#3``; `cwd`, `git_branch` and `title` are what its harness said last, as
-    far as that is recorded; `pressure`, `used_pct` and `used_tokens` what was measured last.
+    The fields after `harness_sequence` are None if the ledger keeps no state of sessions, or none that can be read.
+    `name` is the session's short name, ``api#3``.  `cwd`, `git_branch` and `title` are what its harness reported last,
+    as far as it is recorded; `pressure`, `used_pct` and `used_tokens` are what was measured last.
     """
 
     adapter_id: str
@@ -60,9 +60,9 @@ class SessionHead(Struct, frozen=True, kw_only=True):
 class LedgerStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the ledger promises, and whether it takes writes now.
 
-    `writable` is false while the disk is full; `durability` is ``none``, ``full`` or ``relaxed``.  `lacks` names what
-    this ledger cannot do: ``durable``, ``snapshots``, ``retention``, ``local_file``.  `damaged` says of each receipt
-    that was found to be damaged where it is and why.  Both are left out where they are empty.
+    `writable` is false while the disk is full; `durability` is `none`, `full` or `relaxed`.  `lacks` names what this
+    ledger cannot do: `durable`, `snapshots`, `retention`, `local_file`.  `damaged` says where each damaged receipt that
+    was found is, and why it is damaged.  Both are left out if they are empty.
     """
 
     backend: str

@@ -76,7 +76,7 @@ _POLL_S: Final = 0.5
 
 
 class BlockingBus(BlockingFollowing):
-    """`lifebus.client.Bus` with calls that return when they are done; the methods and errors are the same.
+    """`lifebus.client.Bus` without an event loop: its calls block; the methods and errors are the same.
 
     `inbox` has the questions to people, `flows` begins runs of flows and steers them, `jobs` queues jobs,
     `checkpoints` keeps those of clients, `transcripts` has what was said in sessions.
@@ -119,10 +119,10 @@ class BlockingBus(BlockingFollowing):
     def negotiate(
         self, adapter_id: str, requirements: Iterable[CapabilityRequest], *, session: str | None = None
     ) -> Negotiation:
-        """Return what the adapter would give for these requirements, in a session as it is now; see `Bus.negotiate`.
+        """Return how well the adapter meets these requirements, in a session as it is now; see `Bus.negotiate`.
 
         Raises:
-            AdapterUnavailable: no such adapter.
+            AdapterUnavailable: there is no such adapter.
         """
         return self._portal.call(partial(self._bus.negotiate, adapter_id, tuple(requirements), session=session))
 
@@ -139,7 +139,8 @@ class BlockingBus(BlockingFollowing):
     ) -> None:
         """Be a callback client until `stop` is set or the process is interrupted; see `Bus.serve`.
 
-        `handler` runs in a thread, one a dispatch.  `on_ready` is called when the broker has registered the client.
+        Each dispatch runs `handler` in a thread of its own.  `on_ready` is called when the broker has registered the
+        client.
 
         Raises:
             LifebusError: the broker refused the registration.
@@ -185,7 +186,7 @@ class BlockingBus(BlockingFollowing):
         return self._portal.call(self._bus.saves.save, save_type)
 
     def resume(self) -> State:
-        """Return what is open now, to go on from after a restart; see `Snapshots.resume`.
+        """Return what is open now, for example after a restart; see `Snapshots.resume`.
 
         Raises:
             LifebusError: the ledger is not kept, or the broker has not read it yet.
@@ -195,7 +196,7 @@ class BlockingBus(BlockingFollowing):
     def sessions(self, session: SessionName | None = None, *, forgotten: bool = False) -> list[SessionHead]:
         """Return what the ledger knows of all sessions, or of one: (adapter_id, harness_session_id), or ``api#3``.
 
-        With `forgotten` also of those that are forgotten.
+        With `forgotten`, the list also has sessions that were forgotten.
         """
         return self._portal.call(partial(self._bus.sessions, session, forgotten=forgotten))
 
@@ -216,7 +217,7 @@ class BlockingBus(BlockingFollowing):
         return self._portal.call(self._bus.manifests)
 
     def status(self) -> BrokerStatus:
-        """Return how the broker and its ledger are."""
+        """Return the status of the broker and its ledger."""
         return self._portal.call(self._bus.status)
 
     def verify(self, tail: int | None = None) -> VerifyAnswer:
@@ -243,7 +244,7 @@ def connect(
 
     `timeout` bounds every call, in seconds.
 
-    With `wait` a broker that is not there yet is waited for, for at most `timeout` seconds too.
+    With `wait`, it also waits up to `timeout` seconds for a broker that does not run yet.
 
     Raises:
         TransportError: no broker answers.

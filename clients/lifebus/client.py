@@ -54,10 +54,10 @@ from lifebus_transports.messages.workers import ClientInfo, Serve
 
 
 class Emitted(Struct, frozen=True, kw_only=True):
-    """What became of one emission: its receipts with their positions, or the refusal.
+    """The result of one emission: its receipts with their positions, or the refusal.
 
-    `replayed` says that the receipts were there before, under the same idempotency key.  `deliveries` are the
-    payloads that the emitter is to deliver to its harness.
+    `replayed` says that the receipts were recorded before, under the same idempotency key.  `deliveries` are the
+    payloads that the emitter has to deliver to its harness.
     """
 
     receipts: tuple[Receipt, ...] = ()
@@ -83,9 +83,10 @@ class TickResult(Struct, frozen=True, kw_only=True):
 class Bus(BusFollowing):
     """A connection to a broker.  Made by `connect`; safe for many tasks of one event loop at once.
 
-    `cursors` administers named consumers, `ledger` the ledger; `saves` takes snapshots and resumes from them; `inbox`
-    has the questions to people, `flows` begins runs of flows and steers them, `jobs` queues jobs; `checkpoints` keeps
-    those of clients, `transcripts` has what was said in sessions; `extensions` lists, reloads and trusts extensions.
+    Its parts: `cursors` administers named consumers, and `ledger` the ledger; `saves` takes snapshots and resumes from
+    them; `inbox` has the questions to people; `flows` begins and controls runs of flows; `jobs` queues jobs;
+    `checkpoints` keeps checkpoints of clients; `transcripts` has what was said in sessions; `extensions` lists, reloads
+    and trusts extensions.
     """
 
     def __init__(self, connection: Connection, client_id: str, timeout: float) -> None:
@@ -110,8 +111,9 @@ class Bus(BusFollowing):
     ) -> Emitted | list[Emitted]:
         """Record one lifecycle moment, or several in order, and return when it is durable.
 
-        Callers of the same tick share one message.  A busy broker is asked again until the timeout, and so
-        is a silent one where every emission carries an idempotency key, which cannot record anything twice.
+        Calls in the same turn of the event loop share one message.  If the broker is busy, the call asks again until
+        the timeout.  It also asks again after silence if every emission has an idempotency key, because then nothing
+        can be recorded twice.
 
         Raises:
             LifebusError: one emission was refused, or no answer came.  In a list a refusal takes its place.
@@ -125,7 +127,7 @@ class Bus(BusFollowing):
         return await self._record([_emission(each) for each in emission])
 
     async def record(self, body: Emit) -> EmitAnswer:
-        """Record emissions as `emit` does, under the body's own client id, and return what the broker said.
+        """Record emissions as `emit` does, under the client id of `body`, and return the broker's answer.
 
         Raises:
             DeadlineExceeded: no answer came; what became of the emissions is unknown.
@@ -135,10 +137,10 @@ class Bus(BusFollowing):
         return EmitAnswer(results=tuple(await outbox.record(body.emissions, seconds=self.timeout)))
 
     async def ask(self, verb: str, body: bytes, *, more: float = 0.0) -> bytes:
-        """Ask any verb of the broker and return the answer as it came, for bridges to other protocols.
+        """Send a request with any verb to the broker and return its answer as it is, for bridges to other protocols.
 
-        `body` and answer are MessagePack (docs/wire-protocol.md).  It is sent once.  The answer may take `more` seconds
-        than others, where the request has the broker wait.
+        `body` and the answer are MessagePack (docs/wire-protocol.md).  The request is sent once.  Use `more` if the
+        request makes the broker wait: the call then waits that many seconds longer for the answer.
 
         Raises:
             LifebusError: the request is too large, was refused, or got no answer.
@@ -152,9 +154,9 @@ class Bus(BusFollowing):
     async def tick(self, adapter_id: str | None = None, session: str | None = None) -> TickResult:
         """Have the broker examine its harnesses now, and return what it observed (docs/contract.md 2.6).
 
-        All of them, those of the adapter `adapter_id`, or one `session` of it; a short name (``api#3``) needs no
-        adapter.  A driven tick always gets a stored
-        receipt; after silence it may be repeated, for what was observed is recorded once.
+        It examines all harnesses, or only that of `adapter_id`, or one `session` of it; a short name (``api#3``) needs
+        no adapter.  The tick always gets a stored receipt.  If no answer comes, the call may be repeated, because each
+        observation is recorded once.
 
         Raises:
             LifebusError: the tick was refused, or no answer came.
@@ -177,13 +179,12 @@ class Bus(BusFollowing):
     async def negotiate(
         self, adapter_id: str, requirements: Iterable[CapabilityRequest], *, session: str | None = None
     ) -> Negotiation:
-        """Return what the adapter `adapter_id` would give for these requirements; nothing is dispatched or recorded.
+        """Return how well the adapter `adapter_id` meets these requirements; nothing is dispatched or recorded.
 
-        With `session` (a harness session id, or a short name like ``api#3``), what that session has lost meanwhile
-        counts.
+        With `session` (a harness session id, or a short name like ``api#3``), what that session has lost also counts.
 
         Raises:
-            AdapterUnavailable: no such adapter.
+            AdapterUnavailable: there is no such adapter.
         """
         if session is not None and "#" in session:
             session = await id_in_adapter(self._connection, adapter_id, session, self.timeout)
@@ -203,11 +204,10 @@ class Bus(BusFollowing):
     ) -> None:
         """Be a callback client until cancelled: `handler` gets each dispatch and returns the response.
 
-        Asked are those of these `events` and `adapters`, of all where none is given, and only where the harness can do
-        what `requirements` insist on.  `client_id` is this client's name, by default that of the bus.  `deadline` is
-        in seconds, counted by the broker.  `on_ready` is called when the broker has registered the client.
-        A broker that is started again has the client again as soon as this connection reaches it, within about a
-        second.
+        The broker asks about these `events` of these `adapters` (default: of all), and only if the harness meets the
+        `requirements`.  `client_id` is this client's name (default: that of the bus).  `deadline` is how many seconds
+        the broker waits for a response.  `on_ready` is called when the broker has registered the client.  After a
+        restart of the broker it is registered again as soon as this connection reaches the broker, within about a second.
 
         Raises:
             InvalidRequest: there is no such event (``unknown_event``).
@@ -224,7 +224,7 @@ class Bus(BusFollowing):
         await serve(self._connection, registration, handler, on_ready or _nothing)
 
     async def read(self, query: Backfill) -> BackfillPage:
-        """Return one page of recorded receipts; `query` says from where on and which.
+        """Return one page of recorded receipts; `query` says where the page begins and which receipts it has.
 
         Raises:
             BrokerBusy: too many reads are under way.
@@ -232,9 +232,9 @@ class Bus(BusFollowing):
         return await self._connection.ask("backfill", query, BackfillPage, timeout=self.timeout)
 
     async def state(self) -> State:
-        """Return the oldest state that the ledger keeps: what was so at the place where its receipts begin.
+        """Return the oldest state that the ledger keeps: the state at the place where its receipts begin.
 
-        Follow with `receipts(since=state.cursor)`: nothing lies between.
+        ``receipts(since=state.cursor)`` continues exactly after it.
 
         Raises:
             InvalidRequest: the ledger is not durable.
@@ -244,7 +244,7 @@ class Bus(BusFollowing):
     async def sessions(self, session: SessionName | None = None, *, forgotten: bool = False) -> list[SessionHead]:
         """Return what the ledger knows of all sessions, or of one: (adapter_id, harness_session_id), or ``api#3``.
 
-        With `forgotten` also of those that are forgotten.
+        With `forgotten`, the list also has sessions that were forgotten.
         """
         return await heads_of(self._connection, session, self.timeout, forgotten=forgotten)
 
@@ -253,7 +253,7 @@ class Bus(BusFollowing):
 
         `session` is (adapter_id, harness_session_id), or ``api#3``.
 
-        Whoever still works in it opens it again with the next sign of life (docs/sessions.md).
+        If somebody still works in the session, its next sign of life opens it again (docs/sessions.md).
 
         Raises:
             StateConflict: it has ended already (``session_ended``).
@@ -264,8 +264,9 @@ class Bus(BusFollowing):
     async def forget_session(self, session: SessionName) -> tuple[Receipt, ...]:
         """Drop what is kept of an ended session beside its receipts, and leave it out of lists (docs/sessions.md).
 
-        `session` is (adapter_id, harness_session_id), or ``api#3``.  Its receipts stay in the ledger until
-        retention drops them.  The receipt that is returned says that it was forgotten; none is where it was already.
+        `session` is (adapter_id, harness_session_id), or ``api#3``.  Its receipts stay in the ledger until retention
+        drops them.  The receipt that is returned says that the session was forgotten; if it was forgotten before, there
+        is none.
 
         Raises:
             StateConflict: it has not ended (``session_open``).
@@ -289,13 +290,13 @@ class Bus(BusFollowing):
         return await self._connection.ask("manifests", Nothing(), list[AdapterManifest], timeout=self.timeout)
 
     async def status(self) -> BrokerStatus:
-        """Return how the broker and its ledger are."""
+        """Return the status of the broker and its ledger."""
         return await self._connection.ask("status", Nothing(), BrokerStatus, timeout=self.timeout)
 
     async def verify(self, tail: int | None = None) -> VerifyAnswer:
         """Have the broker check chain, sequences and keys of its ledger, whole or the newest `tail` receipts.
 
-        A large ledger takes minutes: the deadline is a hundred times the bus's.
+        This takes minutes for a large ledger, so the call waits up to a hundred times the bus's `timeout`.
         """
         patience = self.timeout * VERBS["verify"].timeout_factor
         return await self._connection.ask("verify", Verify(tail=tail), VerifyAnswer, timeout=patience)
@@ -315,7 +316,7 @@ async def connect(
     """Connect to the broker of this user and yield a `Bus`.
 
     `client_id` is the stable label under which idempotency keys are scoped.  `timeout` bounds every call, in seconds.
-    With `wait` a broker that is not there yet is waited for, for at most `timeout` seconds too.
+    With `wait`, it also waits up to `timeout` seconds for a broker that does not run yet.
 
     Raises:
         TransportError: no broker answers at `runtime_dir`.

@@ -46,9 +46,9 @@ _log = ClientLogger("lifebus.consumer")
 
 
 class Delivery:
-    """A receipt that was delivered: acknowledge it when you are done, or it comes again.
+    """A receipt that was delivered.  Acknowledge it when you are done; otherwise it comes again.
 
-    `position` is its place in the ledger, `cursor` that with the epoch, `attempt` counts from 1.
+    `position` is its place in the ledger, `cursor` the same place with the epoch; `attempt` counts from 1.
     """
 
     def __init__(self, deliveries: "Deliveries[Delivery | Gap]", epoch: str, found: Delivered) -> None:
@@ -60,7 +60,7 @@ class Delivery:
         self._deliveries = deliveries
 
     async def ack(self) -> None:
-        """Say that this receipt is done; when this returns, that is durable.
+        """Acknowledge this receipt; when this returns, it is durable.
 
         Raises:
             StateConflict: another connection consumes this name now, or it was evicted.
@@ -68,7 +68,7 @@ class Delivery:
         await self._deliveries.ack((self,))
 
     async def nack(self, delay: float | None = None) -> None:
-        """Ask to have it again, after a delay in seconds, or the usual growing pause.
+        """Have it come again, after `delay` seconds (default: a pause that grows with each try).
 
         Raises:
             StateConflict: another connection consumes this name now, or it was evicted.
@@ -77,9 +77,9 @@ class Delivery:
 
 
 class Deliveries(Generic[T_co]):
-    """An async iterator of `Delivery`, and of `Gap` where gaps are wanted as items.  Use it from one task at a time.
+    """An async iterator of `Delivery`, and of `Gap` with ``gaps="yield"``.  Use it from one task at a time.
 
-    A gap counts as known when the next item is asked for; one whose handler raised or was cancelled does not.
+    A gap counts as reported when the next item is asked for, but not if its handler raised an error or was cancelled.
     """
 
     def __init__(
@@ -129,12 +129,12 @@ class Deliveries(Generic[T_co]):
 
     @property
     def ready(self) -> int:
-        """How many deliveries have come that were not asked for yet: 0 is a good moment to acknowledge many at once."""
+        """How many deliveries have come but were not asked for yet.  At 0, acknowledge many at once."""
         return len(self._ready)
 
     @property
     def unseen(self) -> tuple[int, ...]:
-        """The positions of what has come and was never returned."""
+        """The positions of deliveries that have come but were never returned."""
         positions = [one.position for one in self._ready]
         pending = self._pending_fetch
         if pending is not None and pending.done() and not pending.cancelled() and pending.exception() is None:
@@ -142,7 +142,7 @@ class Deliveries(Generic[T_co]):
         return tuple(positions)
 
     async def ack(self, deliveries: Iterable[Delivery | Position]) -> None:
-        """Say that these `deliveries`, or those at these places, are done; when this returns, that is durable.
+        """Acknowledge these `deliveries`, or those at these places; when this returns, it is durable.
 
         Raises:
             StateConflict: another connection consumes this name now, or it was evicted.
@@ -157,7 +157,7 @@ class Deliveries(Generic[T_co]):
         self._settled_at = time.monotonic()
 
     async def nack(self, deliveries: Iterable[Delivery | Position], delay: float | None = None) -> None:
-        """Ask to have these `deliveries` again, after a `delay` in seconds, or the usual growing pause.
+        """Have these `deliveries` come again, after `delay` seconds (default: a pause that grows with each try).
 
         Raises:
             StateConflict: another connection consumes this name now, or it was evicted.
@@ -168,10 +168,10 @@ class Deliveries(Generic[T_co]):
             await self._settle("nack", body)
 
     async def state(self) -> State:
-        """Return the state that stands for receipts which are gone; what comes next comes exactly after it.
+        """Return the state that replaces receipts which are gone; the next item comes exactly after it.
 
-        To be asked at a gap, which counts as known with it.  Where more was dropped meanwhile, the state stands
-        for that as well.
+        Call it at a gap; the gap then counts as reported.  If more was dropped meanwhile, the state replaces that as
+        well.
 
         Raises:
             LifebusError: the broker keeps no state, or another connection consumes this name now.
@@ -184,9 +184,9 @@ class Deliveries(Generic[T_co]):
         return state
 
     async def skip_gap(self) -> None:
-        """Say that the gap that came last is known; when this returns, that is durable.
+        """Acknowledge the gap that came last; when this returns, it is durable.
 
-        Asking for the next item does so, too.
+        Asking for the next item also acknowledges it.
 
         Raises:
             StateConflict: another connection consumes this name now, or it was evicted.
@@ -196,15 +196,17 @@ class Deliveries(Generic[T_co]):
         self._gate.leave(_leave_gap)
 
     async def aclose(self) -> None:
-        """Stop: the iterator is done then."""
+        """Stop consuming.  The iterator then ends."""
         self._ended = True
         if self._pending_fetch is not None:
             self._pending_fetch.cancel()
 
     async def attach(self, seconds: float | None = None) -> None:
-        """Become the connection that consumes, or renew the lease; wait so many seconds for the answer.
+        """Become the connection that consumes, or renew the lease; wait `seconds` for the answer.
 
-        `bus.consume` calls it at the beginning and each second: a program need not.
+        If the broker knows of no fetch, it was restarted and will never answer ours, which was sent before this
+        request.  If it also has nothing in flight, it was restarted, or another connection took the name, or the name
+        was reset: the deliveries that wait here come again from the broker, and may be settled already.
 
         Raises:
             LifebusError: the broker refused, or did not answer.

@@ -29,7 +29,7 @@ class ConsumerAdmin:
         )
 
     async def reset(self, name: str, after: int | None = None) -> ConsumerInfo:
-        """Have a consumer start again after a position, 0 for the whole history, or at the head without one.
+        """Have a consumer start again after the position `after`: 0 is the whole history; the default is the head.
 
         Raises:
             InvalidRequest: there is none of this name.

@@ -23,19 +23,19 @@ _ROLE: Final = "operator"
 
 
 class ExtensionAdmin:
-    """The extensions of a broker; every call is bounded by `timeout` seconds, a reload by a multiple of them."""
+    """The extensions of a broker.  Every call ends within `timeout` seconds, except that a reload may take longer."""
 
     def __init__(self, connection: Connection, timeout: float) -> None:
         self._connection, self._timeout = connection, timeout
 
     async def list(self) -> ExtensionList:
-        """Return what is loaded, and what was left out at the start."""
+        """Return the loaded extensions, and those that were left out at the start."""
         return await self._connection.ask("extensions_list", Nothing(), ExtensionList, timeout=self._timeout)
 
     async def reload(self, *, by: str | None = None) -> ReloadAnswer:
-        """Load all extensions anew; with any error the set before stays, and the answer says so.
+        """Load all extensions again.  If there is any error, the present set stays, and the answer says so.
 
-        `by` is who asks, for the audit; the name of the user where none is given.
+        `by` says who asks, for the audit (default: the name of the user).
 
         Raises:
             LifebusError: it was refused, or no answer came.
@@ -47,7 +47,7 @@ class ExtensionAdmin:
     async def trust(self, name: str, *, expected_hash: str | None = None, by: str | None = None) -> TrustAnswer:
         """Record that the present files of the extension `name` are trusted; a reload loads them.
 
-        `by` is who trusts it, for the audit.  With `expected_hash` they are trusted only where they have it.
+        `by` says who trusts them, for the audit.  With `expected_hash`, they are trusted only if they have this hash.
 
         Raises:
             InvalidRequest: there is no such extension, or its folder is unsafe.
@@ -57,7 +57,7 @@ class ExtensionAdmin:
         return await self._connection.ask("extensions_trust", body, TrustAnswer, timeout=self._timeout)
 
     async def audit(self) -> Sequence[AuditRecord]:
-        """Return who loaded, trusted and was refused, oldest first, as far as it is kept."""
+        """Return who loaded, trusted and was refused, as far as it is kept, the oldest record first."""
         found: tuple[AuditRecord, ...] = ()
         complete = False
         while not complete:

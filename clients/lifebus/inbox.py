@@ -29,7 +29,7 @@ class QuestionInbox:
         self._connection, self._timeout = connection, timeout
 
     async def ask(self, question: Question) -> QuestionInfo:
-        """Ask a person, and return when the question is durable; asked again under its id, it is not asked twice.
+        """Ask a person, and return when the question is durable.  A repeated call with the same id asks nobody twice.
 
         Raises:
             StateConflict: another question has this id.
@@ -41,7 +41,7 @@ class QuestionInbox:
     async def questions(self, *, open_only: bool = True) -> list[QuestionInfo]:
         """Return the questions in the order in which they were asked.
 
-        Those that wait for an answer; without `open_only` all that are kept.
+        By default these are the questions that wait for an answer; without `open_only` they are all that are kept.
         """
         found: list[QuestionInfo] = []
         after = None
@@ -62,7 +62,7 @@ class QuestionInbox:
         return await self._ask("inbox_show", ShowQuestion(question_id=question_id))
 
     async def wait(self, question_id: str) -> QuestionInfo:
-        """Return a question once it is answered or withdrawn, however long that takes and whatever broker runs then.
+        """Return a question once it is answered or withdrawn.  This may take days, over restarts of the broker.
 
         Raises:
             InvalidRequest: there is none of this id.
@@ -82,15 +82,16 @@ class QuestionInbox:
         responder: str | None = None,
         channel: str = "inbox",
     ) -> QuestionInfo:
-        """Answer a question as `responder`, by default the name of the user, and return it once that is durable.
+        """Answer a question, and return it once the answer is durable.
 
-        `action` is one that the question allows, such as ``proceed``.  `message` is for who asked, `modifications` are
-        data for it, and `channel` is the way by which the answer came.
+        `responder` says who answers (default: the name of the user).  `action` is one that the question allows, such as
+        ``proceed``.  `message` is for whoever asked, `modifications` are values that the answer changes, and `channel`
+        says by which means the answer came.
 
         Raises:
             StateConflict: it is settled already; the text says by whom, when and how.
-            InvalidRequest: there is none of this id, or it does not allow this answer.
-            LifebusError: it was refused, or no answer came; asked again, it is another answer.
+            InvalidRequest: no question has this id, or the question does not allow this answer.
+            LifebusError: it was refused, or no answer came; a second call would be another answer.
         """
         plain = {
             "action": action,
@@ -103,15 +104,15 @@ class QuestionInbox:
         return await self.give(question_id, validate(plain, QuestionAnswer))
 
     async def give(self, question_id: str, answer: QuestionAnswer) -> QuestionInfo:
-        """Answer a question by a whole answer; exactly the same one may be given again.
+        """Answer a question with a complete answer.  Exactly the same answer may be given again.
 
         Raises:
-            LifebusError: as `answer`.
+            LifebusError: as for `answer`.
         """
         return await self._ask("inbox_answer", AnswerQuestion(question_id=question_id, answer=answer))
 
     async def withdraw(self, question_id: str) -> QuestionInfo:
-        """Withdraw a question that nobody needs the answer of any more.
+        """Withdraw a question whose answer nobody needs any more.
 
         Raises:
             StateConflict: it was answered already.
@@ -127,12 +128,12 @@ class QuestionInbox:
         scope: DecisionScope | str = DecisionScope.TURN,
         responder: str | None = None,
     ) -> DecidedApproval:
-        """Decide an approval that an app-server waits for, as `responder`, by default the name of the user.
+        """Decide an approval for which an app-server waits, and return when the app-server has accepted the decision.
 
-        `decision` is ``accept`` or ``decline``, `scope` for how long it holds: the turn, or the whole session.
+        `decision` is ``accept``, ``decline`` or `cancel`.  `scope` says how long it holds: for the turn or for the
+        session.  `responder` says who decides (default: the name of the user).
 
-        Its id is ``<turnId>:<the request's id as JSON>`` (docs/steering.md, "Approvals").  Returns once the app-server
-        has taken the answer.
+        `approval_id` is ``<turnId>:<the request's id as JSON>`` (docs/steering.md, "Approvals").
 
         Raises:
             StateConflict: ``approval_settled``: somebody decided before, or the turn is over; ``session_deleted``.

@@ -33,9 +33,9 @@ class Jobs:
         self._connection, self._timeout = connection, timeout
 
     async def enqueue(self, job: NewJob) -> Enqueued:
-        """Queue a job, and return it once it is durable, or the one that it is a duplicate of.
+        """Queue a job and return it once it is durable, or return the job of which it is a duplicate.
 
-        A job without an id gets one here: where no answer comes the call is made again, and the job is not queued
+        If the job has no id, it gets one here, so that the call can be repeated after silence without queueing it
         twice.
 
         Raises:
@@ -56,7 +56,7 @@ class Jobs:
         return await self._connection.ask("job_enqueue", body, Enqueued, timeout=self._timeout)
 
     async def list(self, *, project_id: str | None = None, state: JobState | str | None = None) -> list[JobSummary]:
-        """Return jobs in the order in which they were queued: all, those of a project, those in a `state`."""
+        """Return jobs in the order in which they were queued: all, those of a project, or those in a `state`."""
         found: list[JobSummary] = []
         after = None
         wanted = None if state is None else JobState(state)
@@ -77,7 +77,7 @@ class Jobs:
         return await self._ask("job_show", JobShow(job_id=job_id))
 
     async def wait(self, job_id: str) -> Job:
-        """Return a job once it is over, however long that takes and whatever broker runs then.
+        """Return a job once it is over, however long that takes, over restarts of the broker.
 
         Raises:
             InvalidRequest: there is none of this id.
@@ -88,7 +88,7 @@ class Jobs:
         )
 
     async def cancel(self, job_id: str, *, reason: str = "api_cancel") -> Job:
-        """Cancel a job; one that runs is asked to end and is canceled when it has.  `reason` is recorded with it.
+        """Cancel a job.  A running job is asked to end, and is canceled once it has ended.  `reason` is recorded.
 
         Raises:
             InvalidRequest: there is none of this id.
@@ -101,14 +101,14 @@ class Jobs:
 
         Raises:
             InvalidRequest: there is none of this id.
-            StateConflict: it is completed, waits or runs.
+            StateConflict: the job is completed, waits or runs.
         """
         return await self._ask("job_retry", JobRetry(job_id=job_id))
 
     async def drain(self, *, cancel: bool = False, wait_s: float = 0) -> QueueStatus:
-        """Have no further job begin until `go_on`, or the next start; wait `wait_s`, up to 30 s, for those that run.
+        """Let no further job begin until `go_on` or the next start; wait `wait_s` seconds, up to 30, for running ones.
 
-        With `cancel` those that run are asked to end, and wait for their next turn.
+        With `cancel`, running jobs are asked to end, and are queued again.
         """
         body = JobDrain(cancel=cancel, wait_ms=round(wait_s * 1_000))
         # Ended at once where the broker dies: the next one begins jobs again.
@@ -117,7 +117,7 @@ class Jobs:
         )
 
     async def go_on(self) -> QueueStatus:
-        """Have jobs begin again after `drain`."""
+        """Let jobs begin again after `drain`."""
         return await self._connection.ask("job_drain", JobDrain(drains=False), QueueStatus, timeout=self._timeout)
 
     async def _ask(self, verb: str, body: Document, *, more: float = 0) -> Job:

@@ -31,7 +31,7 @@ _beacons = msgspec.msgpack.Decoder(SignalBeacon)
 class SignalReceived(Struct, frozen=True, kw_only=True):
     """One signal: its number in its thread, its event, and the envelope as JSON bytes in `raw`.
 
-    `thread` is empty for what concerns the whole process.  `cursor` is its place in its thread.
+    `thread` is empty for a signal of the whole process.  `cursor` is the signal's place in its thread.
     """
 
     adapter_id: str
@@ -49,14 +49,14 @@ class SignalReceived(Struct, frozen=True, kw_only=True):
 
 
 class Signals(Follower, Generic[T_co]):
-    """An async iterator of `SignalReceived`, and of `Gap` where gaps are wanted as items.
+    """An async iterator of `SignalReceived`, and of `Gap` with ``gaps="yield"``.
 
     Use it from one task at a time.
 
-    Signals of one thread come in order; there is no order between threads.  `cursors` holds the place of the last item
-    of each thread: hand it to a later one as `since` to go on from there.  A thread's place passes a gap when that is
-    known, as `Subscription.cursor` does.  Leaving the `async for` early and dropping
-    the iterator frees its socket; `aclose` frees it at once.
+    Signals of one thread come in order; there is no order between threads.  `cursors` has the place of the last item of
+    each thread; give it to a later iterator as `since` to continue from there.  A thread's place moves past a gap when
+    the gap was reported, as `Subscription.cursor` does.  If you leave the ``async for`` early, dropping the iterator
+    frees its socket; `aclose` frees it at once.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Signals(Follower, Generic[T_co]):
         raise StopAsyncIteration
 
     async def join(self) -> dict[str, Position]:
-        """Begin now instead of with the first item, and return where each thread begins: nothing after it is missed.
+        """Begin now instead of with the first item, and return the place of each thread after which nothing is missed.
 
         Raises:
             DeadlineExceeded: the broker does not answer.

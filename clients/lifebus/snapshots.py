@@ -10,13 +10,13 @@ from lifebus_transports.messages.verbs import VERBS
 
 
 class Snapshots:
-    """The snapshots of a broker; every call is bounded by `timeout` seconds, taking one by twenty times as many."""
+    """The snapshots of a broker.  Every call ends within `timeout` seconds, and `save` within twenty times as many."""
 
     def __init__(self, connection: Connection, timeout: float) -> None:
         self._connection, self._timeout = connection, timeout
 
     async def save(self, save_type: SaveTypeName) -> SaveAnswer:
-        """Have the broker take a snapshot now; each `save_type` holds what the one before it does, and more.
+        """Have the broker take a snapshot now; `save_type` is `SCENE`, `SESSION` or `CAMPAIGN` (docs/ledger.md).
 
         Raises:
             LifebusError: the ledger is not kept, or the snapshot cannot be written.
@@ -25,9 +25,9 @@ class Snapshots:
         return await self._connection.ask("save", Save(save_type=save_type), SaveAnswer, timeout=timeout)
 
     async def resume(self) -> State:
-        """Return what is open now, to go on from after a restart: live sessions, what is weaker, what is pending.
+        """Return what is open now, for example after a restart: live sessions, weaker capabilities, what is pending.
 
-        Asking changes nothing and records nothing.
+        The call changes nothing and records nothing.
 
         Raises:
             LifebusError: the ledger is not kept, or the broker has not read it yet.
@@ -35,7 +35,7 @@ class Snapshots:
         return await fetch_state(partial(self._connection.ask, "resume", answer=StatePage, timeout=self._timeout))
 
     async def revise(self, snapshot_id: str, reason: str) -> ReviseAnswer:
-        """Have the broker write down that the pins of a snapshot may be what they are today, with the `reason`.
+        """Have the broker record, with the `reason`, that the pins of a snapshot may be those of today.
 
         Raises:
             InvalidRequest: nothing has to be revised, or there is no such snapshot.

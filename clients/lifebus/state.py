@@ -17,12 +17,12 @@ _decoder = msgspec.json.Decoder(WorkingState)
 
 
 class State(Struct, frozen=True, kw_only=True):
-    """What was so after the receipt at `position`: the sessions that lived, and what was open or pending in them.
+    """The state after the receipt at `position`: the live sessions, and what was open or pending in them.
 
-    `weaker` has adapter, session or None, and the last word about each capability that is not what the manifest claims.
-    `pending` has ``PENDING_ROLL`` (frames without an end), ``PENDING_CONSENT`` (questions to an operator) and
-    ``PENDING_HANDOUT`` (payloads not placed), and is None where that is not known.  `raw` is all of it as canonical
-    JSON; `digests` has the SHA-256 of it and of the ledger's stores.
+    `weaker` has the adapter, the session or None, and the last report about each capability that is not as the manifest
+    claims.  `pending` has ``PENDING_ROLL`` (frames without an end), ``PENDING_CONSENT`` (questions to an operator) and
+    ``PENDING_HANDOUT`` (payloads that were not placed); it is None if that is not known.  `raw` is the whole state as
+    canonical JSON.  `digests` has its SHA-256 and those of the ledger's stores.
     """
 
     epoch: str
@@ -35,7 +35,7 @@ class State(Struct, frozen=True, kw_only=True):
 
     @property
     def cursor(self) -> Position:
-        """The place to follow receipts from: nothing lies between the state and what comes after it."""
+        """The place to follow receipts from.  No receipt lies between it and the state."""
         return Position(self.epoch, self.position)
 
 

@@ -55,12 +55,12 @@ def selected(
 
 
 class Subscription(Follower, Generic[T_co]):
-    """An async iterator of `Receipt`, and of `Gap` where gaps are wanted as items.  Use it from one task at a time.
+    """An async iterator of `Receipt`, and of `Gap` with ``gaps="yield"``.  Use it from one task at a time.
 
-    `cursor` is the place after the last item returned, or where the subscription started: hand it to a later one as
-    `since` to go on from there.  It passes a gap when that is known: when it was returned, when its handler has
-    returned, and where it was raised, when the next item is asked for.  Leaving the `async for` early and dropping the
-    subscription frees its socket; `aclose` frees it at once.
+    `cursor` is the place after the last item returned, or where the subscription started; give it to a later one as
+    `since` to continue from there.  It moves past a gap when the gap was reported: when it was returned, when its
+    handler has returned, or, if it was raised, when the next item is asked for.  If you leave the ``async for`` early,
+    dropping the subscription frees its socket; `aclose` frees it at once.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Subscription(Follower, Generic[T_co]):
             await self._more(view)
 
     async def join(self) -> Position:
-        """Begin now instead of with the first item, and return the place where it begins: nothing after it is missed.
+        """Begin now instead of with the first item, and return the place after which nothing is missed.
 
         Raises:
             DeadlineExceeded: the broker does not answer.
@@ -121,10 +121,10 @@ class Subscription(Follower, Generic[T_co]):
         return self.cursor or Position(view.epoch, view.position)
 
     async def state(self) -> State:
-        """Return the state that stands for receipts which are gone, and go on exactly after it.
+        """Return the state that replaces receipts which are gone, and continue exactly after it.
 
-        To be asked at a gap, which is known then.  Where more was dropped meanwhile, the state stands for that as
-        well; a subscription that is further already stays where it is.
+        Call it at a gap; the gap then counts as reported.  If more was dropped meanwhile, the state replaces that as
+        well.  A subscription that is already further stays where it is.
 
         Raises:
             LifebusError: the broker keeps no state, or cannot read it.

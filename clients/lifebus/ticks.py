@@ -22,8 +22,8 @@ _receipts = msgspec.msgpack.Decoder(list[WireReceipt])
 class Ticks(Follower):
     """An async iterator of `Receipt`, from the first `await` on.  Use it from one task at a time.
 
-    Lossy by nature: nothing is repeated, and of more than 1,024 unread receipts the oldest are dropped and counted in
-    `dropped`.  Closed, it still yields what it has.
+    Ticks may be lost: nothing is repeated, and if more than 1,024 receipts are unread, the oldest are dropped and
+    counted in `dropped`.  After `aclose` it still yields what it has.
     """
 
     def __init__(self, connection: Connection, *, adapter_id: str | None, timeout: float) -> None:

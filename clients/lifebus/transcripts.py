@@ -33,15 +33,15 @@ class Transcripts:
 
     `session_id` is the harness's own id; `request_key` names a suggested request.
 
-    To follow one: `page`, then ``bus.signals(adapter="lifebus", thread="transcript/" + session_id, since=…)`` behind
-    the page's `through`.
+    To follow a transcript, call `page`, and then ``bus.signals(adapter="lifebus", thread="transcript/" + session_id,
+    since=…)`` from the page's `through` on.
     """
 
     def __init__(self, connection: Connection, timeout: float) -> None:
         self._connection, self._timeout = connection, timeout
 
     async def upsert(self, session_id: str, entry: TranscriptEntry) -> TranscriptEntry:
-        """Merge an entry into the one of its message id; return it as it is then, once that is durable.
+        """Merge an entry into the one with its message id, and return the result once it is durable.
 
         Raises:
             StateConflict: ``session_deleted``.
@@ -53,7 +53,7 @@ class Transcripts:
         return answer.entry
 
     async def page(self, session_id: str, after: int = 0, limit: int = 64) -> TranscriptPage:
-        """Return entries of a transcript in their order, `limit` at most, those behind the sequence `after`.
+        """Return at most `limit` entries of a transcript in their order, those after the sequence `after`.
 
         Raises:
             StateConflict: ``session_deleted``.
@@ -80,7 +80,7 @@ class Transcripts:
         return [one.entry for one in found]
 
     async def info(self, session_id: str) -> TranscriptInfo:
-        """Return how a transcript stands; of a deleted session, when that was.
+        """Return what is known of a transcript; for a deleted session, when it was deleted.
 
         Raises:
             InvalidRequest: ``no_session``.
@@ -93,7 +93,7 @@ class Transcripts:
     async def list(self, *, deleted: bool = False, system_owned: bool = False) -> list[TranscriptInfo]:
         """Return the transcripts that are kept, by session id.
 
-        With `deleted` those of deleted sessions too, with `system_owned` those of the broker's own workers.
+        With ``deleted``, the list also has deleted sessions, and with `system_owned` those of the broker's own workers.
 
         Raises:
             LifebusError: it was refused, or no answer came.
@@ -111,9 +111,9 @@ class Transcripts:
     async def suggest(
         self, session_id: str, *, model: str | None = None, effort: str | None = None, draft: str | None = None
     ) -> SuggestedJob:
-        """Have an extension suggest what a person may ask for next; return the job that does, for `wait_suggestion`.
+        """Have an extension suggest what a person may ask next, and return its job, for `wait_suggestion`.
 
-        `draft` is what the person has written so far; `model` and `effort` are wishes for who suggests.
+        `draft` is what the person has written so far.  `model` and `effort` are passed to the extension.
 
         Raises:
             StateConflict: ``no_suggestion``: no extension queued a job; ``session_deleted``.
@@ -126,9 +126,9 @@ class Transcripts:
         return await self._connection.ask("suggest_request", body, SuggestedJob, timeout=timeout)
 
     async def wait_suggestion(self, asked: SuggestedJob) -> Suggestion:
-        """Return what was suggested for `asked` once that is over, however long it takes and whatever broker runs then.
+        """Return the suggestion for `asked` once it is over, however long that takes, over restarts of the broker.
 
-        Where the job ends and nobody has said anything, it is an `error` with that of the job.
+        If the job ends and nobody has reported a state, the suggestion is an `error` with the job's error.
 
         Raises:
             StateConflict: ``session_deleted``.
@@ -166,9 +166,10 @@ class Transcripts:
         suggestion: str | None = None,
         error: str | None = None,
     ) -> Suggestion:
-        """Merge how a suggested request stands; return it as it is then, once that is durable.
+        """Merge a new state into a suggested request, and return the result once it is durable.
 
-        `request_key` names the request; a complete one has a `suggestion`, a failed `status` an `error`.
+        `request_key` names the request.  With the `status` `complete` it needs a `suggestion`; with `error` it has an
+        `error`.
 
         Raises:
             StateConflict: ``session_deleted``.
@@ -182,7 +183,7 @@ class Transcripts:
         return answer.suggestion
 
     async def suggestion(self, session_id: str, request_key: str, *, wait_ms: int = 0) -> Suggestion:
-        """Return how a suggested request stands; with `wait_ms`, up to 30,000, as soon as it is over.
+        """Return a suggested request; with `wait_ms` (up to 30,000) as soon as it is over.
 
         Raises:
             StateConflict: ``session_deleted``.

@@ -15,10 +15,9 @@ T = TypeVar("T")
 class Workspace:
     """The files beneath a root; use it in a `with` or `async with` block.  Safe for many tasks at once.
 
-    Each `path` is relative to the root and uses `/`.  Absolute ones, `..`, and whatever leads through a link are
-    refused.
-    `max_file_bytes` is the most that is read or written at once.
-    `lifebus.blocking.BlockingWorkspace` is the same without an event loop.
+    Each `path` is relative to the root and uses ``/``.  Absolute paths, ``..``, and paths that lead through a link are
+    refused.  `max_file_bytes` limits how much is read or written at once.  `lifebus.blocking.BlockingWorkspace` is the
+    same without an event loop.
 
     Raises:
         LifebusError: `no_root` where the root cannot be opened.
@@ -33,7 +32,7 @@ class Workspace:
         return self._files.root
 
     def close(self) -> None:
-        """Close the root; nothing can be asked any more."""
+        """Close the root.  No other method may be called after that."""
         self._files.close()
 
     def __enter__(self) -> Self:
@@ -53,7 +52,7 @@ class Workspace:
         self.close()
 
     async def read(self, path: str) -> str:
-        """Return the text of a file, in UTF-8, line ends as they are.
+        """Return the text of a file, which is in UTF-8; line ends stay as they are.
 
         Raises:
             LifebusError: `no_file`, `not_a_file`, `file_too_large`, `not_text`, or the path is refused.
@@ -61,15 +60,15 @@ class Workspace:
         return await anyio.to_thread.run_sync(self._files.read, path)
 
     async def read_bytes(self, path: str) -> bytes:
-        """Return what is in a file.
+        """Return the bytes of a file.
 
         Raises:
-            LifebusError: as `read`.
+            LifebusError: as for `read`.
         """
         return await anyio.to_thread.run_sync(self._files.read_bytes, path)
 
     async def write(self, path: str, content: str) -> FileDigest:
-        """Write a text, `content`, whole or not at all, and return once it is durable.  Missing directories are made.
+        """Write the text `content` completely or not at all; return once it is durable.  Missing directories are made.
 
         Raises:
             LifebusError: `not_a_file`, `file_too_large`, `not_text`, `disk_full`, or the path is refused.
@@ -80,12 +79,12 @@ class Workspace:
         """Write bytes; see `write`.
 
         Raises:
-            LifebusError: as `write`.
+            LifebusError: as for `write`.
         """
         return await anyio.to_thread.run_sync(self._files.write_bytes, path, contents)
 
     async def exists(self, path: str) -> bool:
-        """Whether something has this path; with a slash at its end, whether it is a directory.
+        """Return whether this path exists; with a slash at its end, whether it is a directory.
 
         Raises:
             LifebusError: the path is refused, also where it is a link.
@@ -112,6 +111,6 @@ class Workspace:
         """Return the size and the digest, by `algorithm`, of a file of up to 64 GiB.
 
         Raises:
-            LifebusError: as `read`.
+            LifebusError: as for `read`.
         """
         return await anyio.to_thread.run_sync(partial(self._files.digest, path, algorithm))

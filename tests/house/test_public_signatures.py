@@ -27,7 +27,7 @@ HELD_BY_A_BUS = {
     "lifebus.ticks": "Ticks",
     "lifebus.transcripts": "Transcripts",
 }
-SAID_ELSEWHERE = re.compile(r"`\S+` with calls that return when they are done|see `[\w.]+`")
+SAID_ELSEWHERE = re.compile(r"`\S+` without an event loop: its calls block|see `[\w.]+`")
 INNER = re.compile(r"\blifebus_\w+|\b_internal\b")
 MOST_ALTERNATIVES = 3
 """A parameter that takes more kinds of things has a named alias for them."""

@@ -14,7 +14,7 @@ from lifebus.checkpoints.verification import Difference
 
 
 class BlockingCheckpoints:
-    """`bus.checkpoints` with calls that return when they are done; the methods and errors are the same."""
+    """`bus.checkpoints` without an event loop: its calls block; the methods and errors are the same."""
 
     def __init__(self, portal: BlockingPortal, checkpoints: Checkpoints) -> None:
         self._portal = portal
@@ -28,7 +28,7 @@ class BlockingCheckpoints:
         root: Path | str = ".",
         session: tuple[str, str] | None = None,
     ) -> SavedCheckpoint:
-        """Save a checkpoint, and record its digest.  Its files are proved first.
+        """Save a checkpoint and record its digest.  First the files that it names are checked.
 
         Raises:
             InvalidRequest: it breaks its schema, or a file is not as it says (`artifact_mismatch`).
@@ -39,7 +39,7 @@ class BlockingCheckpoints:
     def get(
         self, which: str, *, kind: CheckpointKind, root: Path | str = ".", run_id: str | None = None
     ) -> Checkpoint | None:
-        """Return the checkpoint with an id, or the newest of a name (and of a run); None where there is none.
+        """Return the checkpoint with an id, or the newest of a name (and of a run), or None if there is none.
 
         Raises:
             LifebusError: `checkpoint_damaged`, or the store cannot be read.
@@ -49,7 +49,7 @@ class BlockingCheckpoints:
     def list(
         self, *, kind: CheckpointKind, root: Path | str = ".", name: str | None = None, last: int | None = None
     ) -> "list[CheckpointInfo]":
-        """Return what is known of each checkpoint that is sound, the oldest first.
+        """Return what is known of each checkpoint that is not damaged, the oldest first.
 
         Raises:
             LifebusError: the store cannot be read.
@@ -57,7 +57,7 @@ class BlockingCheckpoints:
         return self._portal.call(partial(self._checkpoints.list, kind=kind, root=root, name=name, last=last))
 
     def verify(self, checkpoint: Checkpoint, *, kind: CheckpointKind, root: Path | str = ".") -> tuple[Difference, ...]:
-        """Return the files of a checkpoint that are not as they were; none where it is safe to go on from there.
+        """Return the files of a checkpoint that have changed; if there are none, it is safe to continue from it.
 
         Raises:
             InvalidRequest: it is no checkpoint of this kind.

@@ -11,18 +11,18 @@ from lifebus_transports.messages.extensions.bodies import ExtensionList, ReloadA
 
 
 class BlockingExtensions:
-    """`lifebus.extension_admin.ExtensionAdmin` with calls that return when they are done; the errors are the same."""
+    """`lifebus.extension_admin.ExtensionAdmin` without an event loop: its calls block; the errors are the same."""
 
     def __init__(self, portal: BlockingPortal, extensions: ExtensionAdmin) -> None:
         self._portal = portal
         self._extensions = extensions
 
     def list(self) -> ExtensionList:
-        """Return what is loaded, and what was left out at the start."""
+        """Return the loaded extensions, and those that were left out at the start."""
         return self._portal.call(self._extensions.list)
 
     def reload(self, *, by: str | None = None) -> ReloadAnswer:
-        """Load all extensions anew; with any error the set before stays, and the answer says so."""
+        """Load all extensions again.  If there is any error, the present set stays, and the answer says so."""
         return self._portal.call(partial(self._extensions.reload, by=by))
 
     def trust(self, name: str, *, expected_hash: str | None = None, by: str | None = None) -> TrustAnswer:
@@ -35,5 +35,5 @@ class BlockingExtensions:
         return self._portal.call(partial(self._extensions.trust, name, expected_hash=expected_hash, by=by))
 
     def audit(self) -> Sequence[AuditRecord]:
-        """Return who loaded, trusted and was refused, oldest first, as far as it is kept."""
+        """Return who loaded, trusted and was refused, as far as it is kept, the oldest record first."""
         return self._portal.call(self._extensions.audit)

@@ -14,9 +14,9 @@ from lifebus_transports.messages.flows import COMPACTION_MS, FlowOutput, FlowSta
 
 
 class BlockingFlows:
-    """`lifebus.flows.runs.Flows` with calls that return when they are done; the methods and errors are the same.
+    """`lifebus.flows.runs.Flows` without an event loop: its calls block; the methods and errors are the same.
 
-    What only a program that runs a run itself needs (`claim`, `record`) is there alone.
+    `claim` and `record`, which only a program needs that runs a run itself, are not here.
     """
 
     def __init__(self, portal: BlockingPortal, flows: Flows) -> None:
@@ -33,11 +33,11 @@ class BlockingFlows:
         return self._portal.call(partial(self._flows.submit, flow, run_id=run_id, by=by))
 
     def list(self, status: RunStatus | str | None = None) -> "list[RunSummary]":
-        """Return the runs, the newest first; those of one status where one is given."""
+        """Return the runs, the newest first; with `status` only those of this status."""
         return self._portal.call(self._flows.list, status)
 
     def show(self, run_id: str) -> FlowStanding:
-        """Return how a run stands, and what it runs.
+        """Return the state of a run, and its definition.
 
         Raises:
             InvalidRequest: there is no such run (`no_run`).
@@ -45,7 +45,7 @@ class BlockingFlows:
         return self._portal.call(self._flows.show, run_id)
 
     def wait(self, run_id: str, after: int = 0, seconds: float = 30.0) -> RunInfo:
-        """Return how a run stands once it has more than `after` records (`RunInfo.number`), or after some seconds.
+        """Return the state of a run once it has more than `after` records (`RunInfo.number`), or after `seconds`.
 
         Raises:
             InvalidRequest: there is no such run (`no_run`).
@@ -53,11 +53,11 @@ class BlockingFlows:
         return self._portal.call(self._flows.wait, run_id, after, seconds)
 
     def follow(self, run_id: str, after: int = 0) -> Iterator[RunInfo]:
-        """Yield how a run stands, at once and after each change, until it is over; changes at one time come as one.
+        """Yield the state of a run at once and after each change until it is over; changes at one time come as one.
 
         Raises:
             InvalidRequest: there is no such run (`no_run`).
-            TransportError: the broker is gone; the run is not, and can be followed again.
+            TransportError: the broker is gone; the run is not, and can be followed again later.
         """
         while True:
             run = self.wait(run_id, after)
@@ -68,7 +68,7 @@ class BlockingFlows:
             after = run.number
 
     def resume(self, run_id: str, *, by: str | None = None) -> RunInfo:
-        """Have the broker go on with a run whose owner is gone.
+        """Have the broker continue a run whose owner is gone.
 
         Raises:
             StateConflict: it is over (`run_over`), or its owner is still there (`root_taken`).
@@ -76,7 +76,7 @@ class BlockingFlows:
         return self._portal.call(partial(self._flows.resume, run_id, by=by))
 
     def abort(self, run_id: str, reason: str = "", *, by: str | None = None) -> RunInfo:
-        """End a run; when this returns, that is durable, and what runs is being ended.
+        """End a run.  When this returns, that is durable, and the running steps are being ended.
 
         Raises:
             StateConflict: it is over (`run_over`).
@@ -84,7 +84,7 @@ class BlockingFlows:
         return self._portal.call(partial(self._flows.abort, run_id, reason, by=by))
 
     def retry(self, run_id: str, step_id: str, *, by: str | None = None) -> RunInfo:
-        """Have a step tried again with a fresh series of tries; an open question about it is answered by that.
+        """Try a step again, with a fresh series of tries.  This also answers an open question about the step.
 
         Raises:
             StateConflict: it is not in a state for that (`not_retriable`).
@@ -92,7 +92,7 @@ class BlockingFlows:
         return self._portal.call(partial(self._flows.retry, run_id, step_id, by=by))
 
     def signals(self, run_id: str, step_id: str | None = None) -> ContextSignals:
-        """Return what is left for a step; without one, for the step that runs, else for the one that is next."""
+        """Return what is left for a step (default: the step that runs, or otherwise the next one)."""
         return self._portal.call(self._flows.signals, run_id, step_id)
 
     def logs(
@@ -104,7 +104,7 @@ class BlockingFlows:
         stream: Literal["stdout", "stderr"] = "stdout",
         offset: int = 0,
     ) -> FlowOutput:
-        """Return a piece of what a try wrote, from a byte on; without a number, of the step's newest try.
+        """Return a piece of what a try wrote, from the byte `offset` on; `number` is the try (default: the newest).
 
         Raises:
             InvalidRequest: nothing of it is kept (`no_output`).
@@ -118,11 +118,11 @@ class BlockingFlows:
         self._portal.call(self._flows.log, event)
 
     def events(self, run_id: str) -> tuple[LogEvent, ...]:
-        """Return the log of a run: what happened to it, and what clients have had kept, in order."""
+        """Return the log of a run in order: what happened to it, and what clients have logged."""
         return self._portal.call(self._flows.events, run_id)
 
     def cost(self, record: CostRecord) -> CostSummary:
-        """Count what calls to a model cost, and return what the run has cost by now; the same key counts once."""
+        """Count the cost of calls to a model, and return what the run has cost so far; a key counts only once."""
         return self._portal.call(self._flows.cost, record)
 
     def costs(self, run_id: str) -> CostSummary:

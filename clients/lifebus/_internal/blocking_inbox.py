@@ -13,14 +13,14 @@ from lifebus_transports.messages.steering import DecidedApproval
 
 
 class BlockingInbox:
-    """`lifebus.inbox.QuestionInbox` with calls that return when they are done; the methods and errors are the same."""
+    """`lifebus.inbox.QuestionInbox` without an event loop: its calls block; the methods and errors are the same."""
 
     def __init__(self, portal: BlockingPortal, inbox: QuestionInbox) -> None:
         self._portal = portal
         self._inbox = inbox
 
     def ask(self, question: Question) -> QuestionInfo:
-        """Ask a person, and return when the question is durable; asked again under its id, it is not asked twice.
+        """Ask a person, and return when the question is durable.  A repeated call with the same id asks nobody twice.
 
         Raises:
             StateConflict: another question has this id.
@@ -28,7 +28,7 @@ class BlockingInbox:
         return self._portal.call(self._inbox.ask, question)
 
     def questions(self, *, open_only: bool = True) -> list[QuestionInfo]:
-        """Return the questions that wait for an answer, or all that are kept."""
+        """Return the questions that wait for an answer; without `open_only`, all that are kept."""
         return self._portal.call(partial(self._inbox.questions, open_only=open_only))
 
     def show(self, question_id: str) -> QuestionInfo:
@@ -40,7 +40,7 @@ class BlockingInbox:
         return self._portal.call(self._inbox.show, question_id)
 
     def wait(self, question_id: str) -> QuestionInfo:
-        """Return a question once it is answered or withdrawn, however long that takes.
+        """Return a question once it is answered or withdrawn, which may take days.
 
         Raises:
             InvalidRequest: there is none of this id.
@@ -60,13 +60,13 @@ class BlockingInbox:
 
         Raises:
             StateConflict: it is settled already; the text says by whom, when and how.
-            InvalidRequest: there is none of this id, or it does not allow this answer.
+            InvalidRequest: no question has this id, or the question does not allow this answer.
         """
         give = partial(self._inbox.answer, message=message, modifications=modifications, responder=responder)
         return self._portal.call(give, question_id, action)
 
     def withdraw(self, question_id: str) -> QuestionInfo:
-        """Withdraw a question that nobody needs the answer of any more.
+        """Withdraw a question whose answer nobody needs any more.
 
         Raises:
             StateConflict: it was answered already.
@@ -81,7 +81,7 @@ class BlockingInbox:
         scope: DecisionScope | str = DecisionScope.TURN,
         responder: str | None = None,
     ) -> DecidedApproval:
-        """Decide an approval that an app-server waits for, as `responder`; see `QuestionInbox.decide_approval`.
+        """Decide an approval for which an app-server waits, and return when the app-server has accepted the decision.
 
         Raises:
             StateConflict: ``approval_settled``; ``session_deleted``.

@@ -10,14 +10,14 @@ from lifebus_transports.messages.jobs import JobSummary, QueueStatus
 
 
 class BlockingJobs:
-    """`lifebus.jobs.Jobs` with calls that return when they are done; the methods and errors are the same."""
+    """`lifebus.jobs.Jobs` without an event loop: its calls block; the methods and errors are the same."""
 
     def __init__(self, portal: BlockingPortal, jobs: Jobs) -> None:
         self._portal = portal
         self._jobs = jobs
 
     def enqueue(self, job: NewJob) -> Enqueued:
-        """Queue a job, and return it once it is durable, or the one that it is a duplicate of.
+        """Queue a job and return it once it is durable, or return the job of which it is a duplicate.
 
         Raises:
             StateConflict: the queue is off, nobody does such jobs, or the id is another job's.
@@ -27,7 +27,7 @@ class BlockingJobs:
         return self._portal.call(self._jobs.enqueue, job)
 
     def list(self, *, project_id: str | None = None, state: JobState | str | None = None) -> list[JobSummary]:
-        """Return the jobs of a project, or all, in the order in which they were queued; those of one state only."""
+        """Return jobs in the order in which they were queued: all, those of a project, or those in a `state`."""
         return self._portal.call(partial(self._jobs.list, project_id=project_id, state=state))
 
     def show(self, job_id: str) -> Job:
@@ -47,7 +47,7 @@ class BlockingJobs:
         return self._portal.call(self._jobs.wait, job_id)
 
     def cancel(self, job_id: str, *, reason: str = "api_cancel") -> Job:
-        """Cancel a job; one that runs is asked to end and is canceled when it has.
+        """Cancel a job.  A running job is asked to end, and is canceled once it has ended.
 
         Raises:
             StateConflict: it is over already.
@@ -58,14 +58,14 @@ class BlockingJobs:
         """Queue a failed or canceled job again, with as many attempts as at first.
 
         Raises:
-            StateConflict: it is completed, waits or runs.
+            StateConflict: the job is completed, waits or runs.
         """
         return self._portal.call(self._jobs.retry, job_id)
 
     def drain(self, *, cancel: bool = False, wait_s: float = 0) -> QueueStatus:
-        """Have no further job begin until `go_on`, or the next start; wait up to 30 s for those that run."""
+        """Let no further job begin until `go_on` or the next start; wait up to 30 s for those that run."""
         return self._portal.call(partial(self._jobs.drain, cancel=cancel, wait_s=wait_s))
 
     def go_on(self) -> QueueStatus:
-        """Have jobs begin again after `drain`."""
+        """Let jobs begin again after `drain`."""
         return self._portal.call(self._jobs.go_on)

@@ -11,14 +11,14 @@ from lifebus_transports.messages.transcripts import SuggestedJob
 
 
 class BlockingTranscripts:
-    """`lifebus.transcripts.Transcripts` with calls that return when they are done; methods and errors are the same."""
+    """`lifebus.transcripts.Transcripts` without an event loop: its calls block; methods and errors are the same."""
 
     def __init__(self, portal: BlockingPortal, transcripts: Transcripts) -> None:
         self._portal = portal
         self._transcripts = transcripts
 
     def upsert(self, session_id: str, entry: TranscriptEntry) -> TranscriptEntry:
-        """Merge an entry into the one of its message id; return it as it is then, once that is durable.
+        """Merge an entry into the one with its message id, and return the result once it is durable.
 
         Raises:
             StateConflict: ``session_deleted``.
@@ -45,7 +45,7 @@ class BlockingTranscripts:
         return self._portal.call(self._transcripts.entries, session_id)
 
     def info(self, session_id: str) -> TranscriptInfo:
-        """Return how a transcript stands; of a deleted session, when that was.
+        """Return what is known of a transcript; for a deleted session, when it was deleted.
 
         Raises:
             InvalidRequest: ``no_session``.
@@ -59,7 +59,7 @@ class BlockingTranscripts:
     def suggest(
         self, session_id: str, *, model: str | None = None, effort: str | None = None, draft: str | None = None
     ) -> SuggestedJob:
-        """Have an extension suggest what a person may ask for next; return the job that does.
+        """Have an extension suggest what a person may ask next, and return its job.
 
         Raises:
             StateConflict: ``no_suggestion``; ``session_deleted``.
@@ -69,9 +69,9 @@ class BlockingTranscripts:
         return self._portal.call(call)
 
     def wait_suggestion(self, asked: SuggestedJob) -> Suggestion:
-        """Return what was suggested once that is over, however long it takes and whatever broker runs then.
+        """Return the suggestion once it is over, however long that takes, over restarts of the broker.
 
-        Where the job ends and nobody has said anything, it is an `error` with that of the job.
+        If the job ends and nobody has reported a state, the suggestion is an `error` with the job's error.
 
         Raises:
             StateConflict: ``session_deleted``.
@@ -88,7 +88,7 @@ class BlockingTranscripts:
         suggestion: str | None = None,
         error: str | None = None,
     ) -> Suggestion:
-        """Merge how a suggested request stands; return it as it is then, once that is durable.
+        """Merge a new state into a suggested request, and return the result once it is durable.
 
         Raises:
             StateConflict: ``session_deleted``.
@@ -100,7 +100,7 @@ class BlockingTranscripts:
         return self._portal.call(call)
 
     def suggestion(self, session_id: str, request_key: str, *, wait_ms: int = 0) -> Suggestion:
-        """Return how a suggested request stands; with `wait_ms`, up to 30,000, as soon as it is over.
+        """Return a suggested request; with `wait_ms` (up to 30,000) as soon as it is over.
 
         Raises:
             StateConflict: ``session_deleted``.

@@ -31,7 +31,7 @@ class Follower(ABC):
         self._ended = False
 
     async def aclose(self) -> None:
-        """Stop following and free the socket; the iterator is done then."""
+        """Stop following and free the socket.  The iterator then ends."""
         self._ended = True
         self._close_feed()
 

@@ -24,7 +24,7 @@ from lifebus_transports.messages.signals import (
 )
 
 SignalsSince = Position | Mapping[str, Position] | int | str | None
-"""Where following starts: a cursor or a sequence of one thread, a cursor a thread, ``"start"``, or None for now."""
+"""Where following starts: a cursor or sequence of one thread, a cursor of each thread, ``"start"``, or None for now."""
 
 _PAGE: Final = 256
 

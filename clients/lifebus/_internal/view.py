@@ -19,7 +19,7 @@ _MAX_HELD: Final = 4_096
 
 
 class Position(Struct, frozen=True):
-    """A place in a ledger's order: the epoch names the history, the position the last receipt applied.
+    """A place in a ledger's order: `epoch` names the history, and `position` is the last receipt applied.
 
     See docs/contract.md 6.4.
     """
@@ -44,11 +44,11 @@ class Position(Struct, frozen=True):
 class Gap(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Receipts or signals that this subscriber will never see.
 
-    `after` is the last position it had, `until` the last lost one (None when the history itself is another one).
-    `state_at` is the position of the state that stands for what is lost, where there is one: `state()` of whatever
-    gave this gap returns it, and goes on after it.
-    `reason` is ``pruned`` (the ledger keeps less), ``deleted`` (the thread was), ``epoch_changed`` (another history) or
-    ``hole`` (the ledger itself lacks receipts).  `thread` names whose signals are lost, and is None where receipts are.
+    `after` is the last position that it had, and `until` the last lost one (None if the ledger's history is another
+    one).  `state_at` is the position of the state that replaces what is lost, if there is one: `state()` of the
+    iterator that reported this gap returns it, and continues after it.  `reason` is ``pruned`` (the ledger no longer
+    keeps them), ``deleted`` (the thread was deleted), ``epoch_changed`` (another history) or ``hole`` (the ledger
+    itself lacks receipts).  `thread` names the thread whose signals are lost, and is None for receipts.
     """
 
     epoch: str

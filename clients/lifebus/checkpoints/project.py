@@ -76,7 +76,7 @@ class ProjectCheckpoints:
         return self.store.save(make_checkpoint(self.kind.payload_kind, self._project, body, facts, session))
 
     def get(self, which: str, *, run_id: str | None = None) -> Checkpoint | None:
-        """Return the checkpoint with an id, or the newest of a name (and of a run); None where there is none.
+        """Return the checkpoint with an id, or the newest of a name (and of a run), or None if there is none.
 
         Raises:
             LifebusError: `checkpoint_damaged`, or the store cannot be read.
@@ -108,7 +108,7 @@ class ProjectCheckpoints:
         """Write a checkpoint into the project as its kind does; return the path, relative to the root.
 
         Raises:
-            LifebusError: its name is no file's, or it cannot be written.
+            LifebusError: its name cannot be that of a file, or the file cannot be written.
         """
         document = checkpoint.document
         path = self.kind.export_path(self.kind.facts_of(document))

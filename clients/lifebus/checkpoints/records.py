@@ -20,7 +20,7 @@ _NAME: Final = re.compile(r"(?P<number>\d{12})\.(?P<slot>[0-9a-f]{12})\.(?P<id>c
 class CheckpointInfo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is known of a checkpoint without its body.
 
-    `number` counts the checkpoints of a project in the order in which they were saved; times are milliseconds since
+    `number` counts the checkpoints of a project in the order in which they were saved; times are in milliseconds since
     the epoch.  `session` is the (adapter_id, session id) to which its receipt belongs.
     """
 

@@ -33,9 +33,9 @@ class ReceiptBus(Protocol):
 
 
 class SavedCheckpoint(Struct, frozen=True, kw_only=True):
-    """A checkpoint that is durable.  `is_new` is false where it was there already.
+    """A checkpoint that is durable.  `is_new` is false if it had been saved before.
 
-    `fault` says why its receipt is not on record yet; then it is recorded with one that is saved later.
+    `fault` says why its receipt is not recorded yet; it is then recorded when another checkpoint is saved later.
     """
 
     info: CheckpointInfo
@@ -44,10 +44,10 @@ class SavedCheckpoint(Struct, frozen=True, kw_only=True):
 
 
 class Checkpoints:
-    """Saves and finds checkpoints; `bus.checkpoints` is one.
+    """Saves and finds checkpoints.  A bus has one as `bus.checkpoints`.
 
-    Each call names the `kind`, such as `lifebus.loa.checkpoint.LOA_CHECKPOINT`, and the `root` of the project: its
-    directory.  Bodies stand in the user's state directory, and only id, size and digest go to the broker.
+    Each call names the `kind`, such as `lifebus.loa.checkpoint.LOA_CHECKPOINT`, and the project's directory as `root`.
+    Checkpoints are kept in the user's state directory; the broker gets only the id, size and digest.
     """
 
     def __init__(self, bus: ReceiptBus, state_dir: Path | None = None) -> None:
@@ -62,13 +62,13 @@ class Checkpoints:
         root: Path | str = ".",
         session: tuple[str, str] | None = None,
     ) -> SavedCheckpoint:
-        """Save a checkpoint, and record its digest.  Its files are proved first.
+        """Save a checkpoint and record its digest.  First the files that it names are checked.
 
-        `session`, (adapter_id, session id), is the one to which the receipt belongs; without one it belongs to none.
+        The receipt belongs to `session`, (adapter_id, session id); by default it belongs to no session.
 
         Raises:
             InvalidRequest: it breaks its schema, or a file is not as it says (`artifact_mismatch`).
-            LifebusError: it cannot be stored.  That the broker cannot record it is no error: see `SavedCheckpoint`.
+            LifebusError: it cannot be stored.  It is no error if the broker cannot record it: see `SavedCheckpoint`.
         """
 
         def save_body() -> tuple[CheckpointInfo, bool]:
@@ -83,9 +83,9 @@ class Checkpoints:
         return SavedCheckpoint(info=info, is_new=is_new, fault=fault)
 
     async def record_waiting(self, *, kind: CheckpointKind, root: Path | str = ".") -> dict[str, LifebusError]:
-        """Record the digests that are not on record yet, of checkpoints that were saved while no broker was there.
+        """Record the digests of checkpoints that were saved while no broker ran.
 
-        Returns why some could not be recorded, by their ids; they are tried again the next time.
+        Returns, by id, why some could not be recorded; the next call tries them again.
 
         Raises:
             LifebusError: the store cannot be read, or no answer came.
@@ -105,7 +105,7 @@ class Checkpoints:
     async def get(
         self, which: str, *, kind: CheckpointKind, root: Path | str = ".", run_id: str | None = None
     ) -> Checkpoint | None:
-        """Return the checkpoint with an id, or the newest of a name (and of a run); None where there is none.
+        """Return the checkpoint with an id, or the newest of a name (and of a run), or None if there is none.
 
         `which` is the id or the name.
 
@@ -122,9 +122,9 @@ class Checkpoints:
     async def list(
         self, *, kind: CheckpointKind, root: Path | str = ".", name: str | None = None, last: int | None = None
     ) -> "list[CheckpointInfo]":
-        """Return what is known of each checkpoint that is sound, the oldest first.
+        """Return what is known of each checkpoint that is not damaged, the oldest first.
 
-        `name` chooses those of one name, `last` so many of the newest.
+        `name` selects those of one name, and `last` that many of the newest.
 
         Raises:
             LifebusError: the store cannot be read.
@@ -139,7 +139,7 @@ class Checkpoints:
     async def verify(
         self, checkpoint: Checkpoint, *, kind: CheckpointKind, root: Path | str = "."
     ) -> tuple[Difference, ...]:
-        """Return the files of a checkpoint that are not as they were; none where it is safe to go on from there.
+        """Return the files of a checkpoint that have changed; if there are none, it is safe to continue from it.
 
         Raises:
             InvalidRequest: it is no checkpoint of this kind.
@@ -155,7 +155,7 @@ class Checkpoints:
         """Write a checkpoint into the project as its kind does; return the path, relative to the root.
 
         Raises:
-            LifebusError: its name is no file's, or it cannot be written.
+            LifebusError: its name cannot be that of a file, or the file cannot be written.
         """
 
         def write() -> str:

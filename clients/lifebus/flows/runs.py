@@ -56,8 +56,8 @@ _LEAST_S: Final = 0.1
 class Flows:
     """The flows of a broker; every call is bounded by `timeout` seconds.
 
-    `run_id` names a run, `step_id` a phase of it.  `client_id` stands in what is recorded of who asked for something,
-    where a call does not say who did: `by`.  `reason` is recorded with it.
+    `run_id` names a run, and `step_id` a phase of it.  `by` says who asks for something (default: the bus's
+    `client_id`); it is recorded, and so is `reason`.
     """
 
     def __init__(self, connection: Connection, client_id: str, timeout: float) -> None:
@@ -68,14 +68,14 @@ class Flows:
     ) -> RunInfo:
         """Begin a run of a flow, or of a flow file, and return it once it is durable.
 
-        With a `run_id` of the caller's it may be submitted again: the same id with the same flow is the same run.
-        `owner` names a client that will run it itself; without one the broker runs it.
-        Where the broker dies before it answers, another one is asked that comes within the timeout.
+        If you give a `run_id`, you may submit it again: the same id with the same flow is the same run.  `owner` names
+        a client that will run it itself; by default the broker runs it.  If the broker dies before it answers, the call
+        asks the next broker that comes within the timeout.
 
         Raises:
             FlowFileError: the file has mistakes.
             StateConflict: another run holds the root (`root_taken`), or the id is another run's (`run_exists`).
-            TransportError: the broker died, and none came; whether the run has begun is unknown.
+            TransportError: the broker died and no other came; it is not known whether the run has begun.
         """
         if isinstance(flow, Path):
             flow = await anyio.to_thread.run_sync(read_flow, flow)
@@ -103,7 +103,7 @@ class Flows:
                     raise
 
     async def list(self, status: RunStatus | str | None = None) -> "list[RunSummary]":
-        """Return the runs, the newest first; those of one status where one is given."""
+        """Return the runs, the newest first; with `status` only those of this status."""
         runs: list[RunSummary] = []
         wanted = None if status is None else RunStatus(status)
         while True:
@@ -114,7 +114,7 @@ class Flows:
                 return runs
 
     async def show(self, run_id: str) -> FlowStanding:
-        """Return how a run stands, and what it runs.
+        """Return the state of a run, and its definition.
 
         Raises:
             InvalidRequest: there is no such run (`no_run`).
@@ -122,9 +122,9 @@ class Flows:
         return await self._connection.ask("flow_show", FlowShow(run_id=run_id), FlowStanding, timeout=self._timeout)
 
     async def wait(self, run_id: str, after: int = 0, seconds: float = MAX_WAIT_MS / 1000) -> RunInfo:
-        """Return how a run stands once it has more than `after` records (`RunInfo.number`), or after some seconds.
+        """Return the state of a run once it has more than `after` records (`RunInfo.number`), or after `seconds`.
 
-        Of each step it has the newest try alone.
+        It has only the newest try of each step.
 
         Raises:
             InvalidRequest: there is no such run (`no_run`).
@@ -139,11 +139,11 @@ class Flows:
                 return run
 
     async def follow(self, run_id: str, after: int = 0) -> AsyncIterator[RunInfo]:
-        """Yield how a run stands, at once and after each change, until it is over; changes at one time come as one.
+        """Yield the state of a run at once and after each change until it is over; changes at one time come as one.
 
         Raises:
             InvalidRequest: there is no such run (`no_run`).
-            TransportError: the broker is gone; the run is not, and can be followed again.
+            TransportError: the broker is gone; the run is not, and can be followed again later.
         """
         while True:
             run = await self.wait(run_id, after)
@@ -154,7 +154,7 @@ class Flows:
             after = run.number
 
     async def resume(self, run_id: str, *, by: str | None = None) -> RunInfo:
-        """Have the broker go on with a run whose owner is gone.
+        """Have the broker continue a run whose owner is gone.
 
         Raises:
             StateConflict: it is over (`run_over`), or its owner is still there (`root_taken`).
@@ -163,7 +163,7 @@ class Flows:
         return await self._connection.ask("flow_resume", body, RunInfo, timeout=self._timeout)
 
     async def abort(self, run_id: str, reason: str = "", *, by: str | None = None) -> RunInfo:
-        """End a run; when this returns, that is durable, and what runs is being ended.
+        """End a run.  When this returns, that is durable, and the running steps are being ended.
 
         Raises:
             StateConflict: it is over (`run_over`).
@@ -172,7 +172,7 @@ class Flows:
         return await self._connection.ask("flow_abort", body, RunInfo, timeout=self._timeout)
 
     async def retry(self, run_id: str, step_id: str, *, by: str | None = None) -> RunInfo:
-        """Have a step tried again with a fresh series of tries; an open question about it is answered by that.
+        """Try a step again, with a fresh series of tries.  This also answers an open question about the step.
 
         Raises:
             StateConflict: it is not in a state for that (`not_retriable`).
@@ -181,9 +181,9 @@ class Flows:
         return await self._connection.ask("flow_retry", body, RunInfo, timeout=self._timeout)
 
     async def claim(self, run_id: str, owner: str) -> FlowProgress:
-        """Become the one that runs a run, as `owner`, and return its records, or the first of them.
+        """Take over a run as `owner`, to run it yourself, and return its records, or the first of them.
 
-        Whoever does so holds the lock of the root, and records what happens by `record`.
+        The caller must hold the lock of the root, and record what happens with `record`.
 
         Raises:
             StateConflict: it is over (`run_over`), or somebody else runs it (`root_taken`).
@@ -192,7 +192,7 @@ class Flows:
         return await self._connection.ask("flow_claim", body, FlowProgress, timeout=self._timeout, watch=True)
 
     async def record(self, run_id: str, owner: str, after: int, records: Sequence[dict[str, Any]] = ()) -> FlowProgress:
-        """Record what happened in a run that `owner` runs, behind the record `after`; without records, read.
+        """Record what happened in a run that `owner` runs, after the record `after`; without `records`, only read.
 
         Raises:
             StateConflict: another one runs it by now (`not_owner`).
@@ -201,7 +201,7 @@ class Flows:
         return await self._connection.ask("flow_record", body, FlowProgress, timeout=self._timeout, watch=True)
 
     async def signals(self, run_id: str, step_id: str | None = None) -> ContextSignals:
-        """Return what is left for a step; without one, for the step that runs, else for the one that is next."""
+        """Return what is left for a step (default: the step that runs, or otherwise the next one)."""
         body = FlowSignalsQuery(run_id=run_id, step_id=step_id)
         return await self._connection.ask("flow_signals", body, ContextSignals, timeout=self._timeout)
 
@@ -214,9 +214,9 @@ class Flows:
         stream: Literal["stdout", "stderr"] = "stdout",
         offset: int = 0,
     ) -> FlowOutput:
-        """Return a piece of what a try wrote, from the byte `offset` on; without a `number`, of the step's newest try.
+        """Return a piece of what a try wrote, from the byte `offset` on; `number` is the try (default: the newest).
 
-        `stream` is which of its two outputs.
+        `stream` says which of its two outputs is meant.
 
         Raises:
             InvalidRequest: nothing of it is kept (`no_output`).
@@ -229,9 +229,9 @@ class Flows:
         await self._connection.ask("flow_log", FlowLog(event=event), Nothing, timeout=self._timeout)
 
     async def cost(self, record: CostRecord) -> CostSummary:
-        """Count what calls to a model cost, as `record` says; return what the run has cost by now.
+        """Count the cost of calls to a model, as `record` says, and return what the run has cost so far.
 
-        The same key counts once.
+        A key counts only once.
         """
         return await self._connection.ask("flow_cost", FlowCost(record=record), CostSummary, timeout=self._timeout)
 
@@ -240,7 +240,7 @@ class Flows:
         return await self._connection.ask("flow_costs", FlowCosts(run_id=run_id), CostSummary, timeout=self._timeout)
 
     async def events(self, run_id: str) -> tuple[LogEvent, ...]:
-        """Return the log of a run: what happened to it, and what clients have had kept, in order."""
+        """Return the log of a run in order: what happened to it, and what clients have logged."""
         events: tuple[LogEvent, ...] = ()
         while True:
             body = FlowEvents(run_id=run_id, after=len(events))
@@ -254,8 +254,8 @@ class Flows:
     ) -> CompactionEnd:
         """Have the harness of a step make the context of its session smaller, and return how that ended.
 
-        The session is that of the newest try, which has ended.  `instructions` say what the harness is to keep.  It is
-        ended when it takes longer than `seconds`.
+        The session is that of the newest try, which must have ended.  `instructions` say what the harness is to keep.
+        The harness is ended if it takes longer than `seconds`.
 
         Raises:
             CapabilityRefused: the step is no prompt, or its harness compacts nothing on request (the detail says why).

@@ -90,7 +90,7 @@ class TranscriptStore:
     async def upsert(
         self, session_id: str, entry: TranscriptEntry, beside: Sequence[NewRecord] = ()
     ) -> TranscriptEntry:
-        """Merge an entry into the one of its message id; return it as it is then, once that is durable.
+        """Merge an entry into the one with its message id, and return the result once it is durable.
 
         What changes nothing is not recorded and no event tells of it.  `beside` are records of other streams, which are
         durable together with it, and also where it changes nothing.

@@ -18,7 +18,7 @@ class Nothing(Document, frozen=True, kw_only=True):
 
 
 class RefusalInfo(Document, frozen=True, kw_only=True, omit_defaults=True):
-    """Why a request, or one emission of a batch, was refused; 0 ms asks for no pause of a certain length."""
+    """Why a request, or one emission of a batch, was refused; `retry_after_ms` is 0 if no pause is asked for."""
 
     failure_class: FailureClass
     retry_class: RetryClass
@@ -41,7 +41,7 @@ class RefusalInfo(Document, frozen=True, kw_only=True, omit_defaults=True):
         )
 
     def error(self) -> LifebusError:
-        """Return the exception that stands for this refusal."""
+        """Return this refusal as an exception."""
         return error_for(
             self.failure_class,
             self.detail,

@@ -29,7 +29,7 @@ class DeliveredPayload(Document, frozen=True, kw_only=True):
 
 
 class EmitResult(Document, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of one emission: receipts as canonical JSON bytes with their positions, or a refusal."""
+    """The result of one emission: receipts as canonical JSON bytes with their positions, or a refusal."""
 
     receipts: tuple[bytes, ...] = ()
     positions: tuple[int, ...] = ()
@@ -40,7 +40,7 @@ class EmitResult(Document, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class EmitAnswer(Document, frozen=True, kw_only=True):
-    """The answer to `emit`: one result an emission, in order."""
+    """The answer to `emit`: one result for each emission, in order."""
 
     results: tuple[EmitResult, ...]
 

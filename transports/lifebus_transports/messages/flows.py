@@ -106,7 +106,7 @@ class FlowStanding(Document, frozen=True, kw_only=True, omit_defaults=True):
 class FlowWait(_OfRun, frozen=True, kw_only=True, omit_defaults=True):
     """`flow_wait`: how a run stands once it has more than `after_number` records, or after `wait_ms`.
 
-    Of each step it has the newest try alone.
+    It has only the newest try of each step.
     """
 
     after_number: Count = 0
@@ -222,8 +222,8 @@ class FlowRecord(_OfRun, frozen=True, kw_only=True, omit_defaults=True):
 class FlowProgress(Document, frozen=True, kw_only=True, omit_defaults=True):
     """The answer to `flow_claim` and `flow_record`: the newest number, and records behind `after_number`, in order.
 
-    `appended` is false where others had recorded something meanwhile, and nothing was written.  Where fewer records are
-    here than the number says, ask for those behind the last one.
+    `appended` is false if others had recorded something meanwhile; then nothing was written.  If there are fewer
+    records here than the number says, ask for those after the last one.
     """
 
     number: Count

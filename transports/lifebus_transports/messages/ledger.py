@@ -24,7 +24,7 @@ class Verify(Document, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class VerifyAnswer(Document, frozen=True, kw_only=True):
-    """The answer to `verify`: up to which position was checked, and what is wrong."""
+    """The answer to `verify`: the position up to which was checked, and what is wrong."""
 
     checked: int
     faults: tuple[str, ...]

@@ -15,8 +15,8 @@ from lifebus_transports.messages.state import StateHint
 class Backfill(Document, frozen=True, kw_only=True, omit_defaults=True):
     """`backfill`: receipts after a position.  Without `epoch` the current history is meant.
 
-    `waiting` reads only what says that a session begins to wait for a person, or does not any more; `failed` only what
-    tells of a failure.  Without `canaries` those of `lifebus hooks test` are left out.
+    `waiting` selects receipts which say that a session begins to wait for a person, or no longer does; `failed` selects
+    those of failures.  Without `canaries`, those of ``lifebus hooks test`` are left out.
     """
 
     epoch: str | None = None

@@ -41,7 +41,7 @@ class Revise(Document, frozen=True, kw_only=True):
 
 
 class ReviseAnswer(Document, frozen=True, kw_only=True):
-    """The answer to `revise`: the number of the record, in whose name it stands, and what has changed, in words."""
+    """The answer to `revise`: the number of the record, who revised, and what has changed, in words."""
 
     number: Count
     actor: str

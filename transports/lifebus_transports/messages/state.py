@@ -39,7 +39,7 @@ class StatePage(Document, frozen=True, kw_only=True):
 
 
 class WorkingFrame(Struct, frozen=True, kw_only=True):
-    """A frame that has not ended: when and where it opened, the frame it stands in, the task it is about."""
+    """A frame that has not ended: when and where it opened, its parent frame, and its task."""
 
     frame_id: str
     opened_at_epoch_s: int = 0
@@ -49,9 +49,9 @@ class WorkingFrame(Struct, frozen=True, kw_only=True):
 
 
 class WorkingSession(Struct, frozen=True, kw_only=True):
-    """A session that is not over, or of which a frame is open; `sequence` and `last_position` are its newest receipt's.
+    """A session that is not over, or has an open frame; `sequence` and `last_position` are those of its newest receipt.
 
-    `level` is that of the pressure as last observed.
+    `level` is the pressure that was observed last.
     """
 
     adapter_id: str
@@ -88,8 +88,8 @@ class WorkingState(Struct, frozen=True, kw_only=True):
 class PruneStatus(Struct, frozen=True, kw_only=True):
     """What was dropped last: the receipts after `after` up to `until`, when, and why.
 
-    `reason` is ``age``, ``size`` or ``operator``.  `consumers` are the named consumers that lost something which they
-    had not settled; each of them gets a gap.
+    `reason` is `age`, `size` or `operator`.  `consumers` are the named consumers that lost receipts which they had not
+    settled; each of them gets a gap.
     """
 
     at_epoch_s: int
@@ -117,8 +117,8 @@ class ScrubStatus(Struct, frozen=True, kw_only=True):
 class BackupStatus(Struct, frozen=True, kw_only=True):
     """How the scheduled backups stand (docs/ledger.md, "Scheduled backups"); times in seconds since 1970.
 
-    `last_epoch_s` and `file` are of the newest that is there; `failed_epoch_s` and `fault` of the last attempt, where
-    that failed.
+    `last_epoch_s` and `file` are those of the newest backup; `failed_epoch_s` and `fault` are those of the last
+    attempt, if that failed.
     """
 
     folder: str
@@ -131,7 +131,7 @@ class BackupStatus(Struct, frozen=True, kw_only=True):
 
 
 class RetentionStatus(Struct, frozen=True, kw_only=True):
-    """How retention stands: the limits (0 is none), what the ledger's files take, and the last cut of this broker."""
+    """The state of retention: the limits (0 is none), the size of the ledger's files, and the broker's last cut."""
 
     keep_days: int
     keep_mb: int

@@ -10,11 +10,11 @@ from lifebus_transports.messages.state import BackupStatus, RetentionStatus, Scr
 
 
 class HarnessStatus(Struct, frozen=True, kw_only=True):
-    """What the broker sees of one harness; ages are in whole seconds, None for what never came.
+    """What the broker observes of one harness; ages are in whole seconds, or None if nothing came yet.
 
-    `sessions` counts the live ones, `open_frames` the frames without an end, `files` the watched telemetry files and
-    `skipped_records` what could not be read in them.  `silent` and `degraded` name the sources that went quiet and the
-    capabilities that are weaker than claimed.
+    `sessions` counts the live ones, `open_frames` the frames without an end, `files` the watched telemetry files, and
+    `skipped_records` the records in them that could not be read.  `silent` names the sources that are silent, and
+    `degraded` the capabilities that are weaker than claimed.
     """
 
     adapter_id: str
@@ -40,12 +40,12 @@ class WaitingSession(Struct, frozen=True, kw_only=True):
 
 
 class BrokerStatus(Struct, frozen=True, kw_only=True):
-    """How the broker is: `counters` count since it started, `uptime_s` in whole seconds.
+    """The status of the broker; `counters` count since it started, and `uptime_s` is in whole seconds.
 
-    `unknown_adapters` are the first eight names under which hooks called and that no adapter has.
-    `harnesses` has one entry an adapter that was seen, `waiting` one a supervised session that waits for a person;
-    `retention` and `scrub` are None where nothing durable is kept,
-    `backup` also where none are scheduled.
+    `unknown_adapters` are the first eight names under which hooks called although there is no such adapter.
+    `harnesses` has an entry for each adapter that was seen, and `waiting` one for each supervised session that waits
+    for a person.  `retention` and `scrub` are None if the ledger is not durable, and `backup` also if no backups are
+    scheduled.
     """
 
     version: str

@@ -76,14 +76,14 @@ class _Blocking(Generic[T]):
 
 
 class BlockingSubscription(_Blocking[T]):
-    """Iterates over `Receipt`, and over `Gap` where gaps are wanted as items.  Use it from one thread at a time."""
+    """Iterates over `Receipt`, and over `Gap` with ``gaps="yield"``.  Use it from one thread at a time."""
 
     def __init__(self, portal: BlockingPortal, subscription: Subscription[Any], handler: GapHandler | None) -> None:
         super().__init__(portal, subscription, subscription.aclose, handler)
         self._subscription = subscription
 
     def state(self) -> State:
-        """Return the state that stands for receipts which are gone, and go on after it; see `Subscription.state`.
+        """Return the state that replaces receipts which are gone, and continue after it; see `Subscription.state`.
 
         Raises:
             LifebusError: the broker keeps no state, or cannot read it.
@@ -97,7 +97,7 @@ class BlockingSubscription(_Blocking[T]):
 
 
 class BlockingDeliveries(_Blocking[T]):
-    """Iterates over `Delivery`, and over `Gap` where gaps are wanted as items.  Use it from one thread at a time.
+    """Iterates over `Delivery`, and over `Gap` with ``gaps="yield"``.  Use it from one thread at a time.
 
     Deliveries are acknowledged here.
     """
@@ -112,7 +112,7 @@ class BlockingDeliveries(_Blocking[T]):
         return self._deliveries.ready
 
     def state(self) -> State:
-        """Return the state that stands for receipts which are gone; what comes next comes after it.
+        """Return the state that replaces receipts which are gone; the next item comes after it.
 
         Raises:
             LifebusError: the broker keeps no state, or another connection consumes this name now.
@@ -120,7 +120,7 @@ class BlockingDeliveries(_Blocking[T]):
         return self._portal.call(self._deliveries.state)
 
     def ack(self, deliveries: Iterable[Delivery | Position]) -> None:
-        """Say that these `deliveries`, or those at these places, are done; when this returns, that is durable.
+        """Acknowledge these `deliveries`, or those at these places; when this returns, it is durable.
 
         Raises:
             StateConflict: another connection consumes this name now, or it was evicted.
@@ -128,7 +128,7 @@ class BlockingDeliveries(_Blocking[T]):
         self._portal.call(self._deliveries.ack, tuple(deliveries))
 
     def nack(self, deliveries: Iterable[Delivery | Position], delay: float | None = None) -> None:
-        """Ask to have these `deliveries` again, after a `delay` in seconds, or the usual growing pause.
+        """Have these `deliveries` come again, after `delay` seconds (default: a pause that grows with each try).
 
         Raises:
             StateConflict: another connection consumes this name now, or it was evicted.
@@ -137,7 +137,7 @@ class BlockingDeliveries(_Blocking[T]):
 
 
 class BlockingSignals(_Blocking[T]):
-    """Iterates over `SignalReceived`, and over `Gap` where gaps are wanted as items.
+    """Iterates over `SignalReceived`, and over `Gap` with ``gaps="yield"``.
 
     Use it from one thread at a time.
     """
@@ -221,7 +221,7 @@ class BlockingFollowing:
         until_head: bool = False,
         gaps: OnGap | Literal["yield"] = "raise",
     ) -> BlockingSubscription[Any]:
-        """Return an iterator of receipts; `gaps` says what is done where some are gone; see `Bus.receipts`."""
+        """Return an iterator of receipts; `gaps` says what happens if some are gone; see `Bus.receipts`."""
         choice, handler = _choice(gaps)
         follow = partial(
             self._bus.receipts,

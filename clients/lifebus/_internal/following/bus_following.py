@@ -68,18 +68,18 @@ class BusFollowing:
     ) -> Subscription[Any]:
         """Follow receipts: an async iterator of `Receipt`.
 
-        `session` is (adapter_id, harness_session_id), or a short name such as ``api#3`` (docs/sessions.md): the first
-        step raises where no session has it.  `since` is a cursor, a position, a time, ``"start"``, or None
-        for what comes from now on.  `waiting` leaves only what says who waits for a person (docs/waiting.md), `failed`
-        what tells of a failure; without `canaries` those of `lifebus hooks test` are left out.  `until_head` ends the
-        iteration at the newest receipt instead of waiting.
+        `session` is (adapter_id, harness_session_id), or a short name such as ``api#3`` (docs/sessions.md); if no
+        session has this name, the first step raises an error.  `since` is a cursor, a position, a time or ``"start"``;
+        None begins with the next receipt.  `where` is a function that selects receipts.  `waiting` selects receipts
+        which say who waits for a person (docs/waiting.md), and `failed` those of failures; ``canaries=False`` leaves
+        out those of ``lifebus hooks test``.  `until_head` ends the iteration at the newest receipt instead of waiting
+        for more.
 
-        `gaps` says what is done where receipts are gone: ``"raise"`` raises `GapFound`, and the next step goes on
-        behind them; a function is called with the `Gap` (and awaited where it is async); ``"yield"`` has gaps among
-        the items.
+        `gaps` says what happens if receipts are gone: ``"raise"`` raises `GapFound`, and the next step continues after
+        them; a function is called with the `Gap` (and awaited if it is async); ``"yield"`` has gaps among the items.
 
         Raises:
-            ValueError: `gaps` is none of these.
+            ValueError: `gaps` has another value.
         """
         if session is not None and not isinstance(session, str):
             session = (adapter_id_of(session[0]), session[1])
@@ -133,15 +133,15 @@ class BusFollowing:
     ) -> Signals[Any]:
         """Follow the signals of an adapter's app-servers: an async iterator of `SignalReceived`.
 
-        Of one thread ("" is the process itself) or of all, also those that come.  `since` is a cursor, a sequence (of
-        one thread), a mapping of threads to cursors, ``"start"``, or None for what comes from now on; `last` begins so
-        many before each thread's newest.  `event` is a pattern such as ``app_server.turn.*``.  `until_head` ends the
-        iteration at the newest signals instead of waiting.  `gaps` says what is done where signals are gone, as with
-        `receipts`.
+        It follows one `thread` ("" is the process itself), or all threads including future ones.  `since` is a cursor,
+        a sequence (of one thread), a mapping of threads to cursors, or ``"start"``; None begins with the next signals.
+        `last` begins that many signals before the newest one of each thread.  `event` is a pattern such as
+        ``app_server.turn.*``, and `where` a function that selects signals.  `until_head` ends the iteration at the
+        newest signals instead of waiting for more.  `gaps` says what happens if signals are gone, as with `receipts`.
 
         Raises:
-            InvalidRequest: `since` names one place and no thread, or no place.
-            ValueError: `gaps` is none of what it may be.
+            InvalidRequest: `since` is a single place but there is no `thread`, or it is no place.
+            ValueError: `gaps` has a value that is not allowed.
         """
         return Signals(
             self._connection,
@@ -171,23 +171,23 @@ class BusFollowing:
     ) -> AbstractAsyncContextManager[Deliveries[Any]]:
         """Consume receipts under a name whose place the broker remembers: each at least once, until acknowledged.
 
-        In the block an async iterator of `Delivery`.  `settings` say which receipts and how; without them a known name
-        keeps its own, and with no filter in them its filter.  `since` says where a new name begins, as with
-        `receipts`; a known one goes on where it was.  One connection at a time consumes a name, the newest one.  It
-        goes on over restarts of the broker.  `gaps` says what is done where receipts are gone, as with `receipts`; a
-        gap counts as known when the next item is asked for.
+        The block has an async iterator of `Delivery`.  `settings` say which receipts are delivered and how.  Without
+        them a known name keeps its own settings; without a filter in them it keeps its filter.  `since` says where a
+        new name begins, as with `receipts`; a known name continues where it was.  Only one connection at a time
+        consumes a name, the newest one.  The iterator survives restarts of the broker.  `gaps` says what happens if
+        receipts are gone, as with `receipts`; a gap counts as reported when the next item is asked for.
 
         Raises:
             StateConflict: the name has another filter; in the block: another connection consumes it now.
             LifebusError: the broker refused, or no answer came.
-            ValueError: `gaps` is none of what it may be.
+            ValueError: `gaps` has a value that is not allowed.
         """
         return consume(self._connection, _request(name, self.client_id, settings, since), self.timeout, gaps)
 
     def ticks(self, adapter: str | None = None) -> Ticks:
         """Follow the ticks that observed nothing, of one adapter or of all: an async iterator of `Receipt`.
 
-        No ledger keeps these receipts and nobody repeats them: what is not read in time is gone (docs/contract.md 2.6).
+        These receipts are in no ledger and are never repeated: what is not read in time is lost (docs/contract.md 2.6).
         """
         return Ticks(self._connection, adapter_id=adapter and adapter_id_of(adapter), timeout=self.timeout)
 

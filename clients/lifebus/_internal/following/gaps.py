@@ -8,10 +8,10 @@ from lifebus._internal.view import Gap, Position
 from lifebus_contract import LifebusError
 
 GapHandler = Callable[[Gap], object]
-"""A function that is called with a gap; where it returns an awaitable, that is awaited."""
+"""A function that is called with a gap; if it returns an awaitable, this is awaited."""
 
 OnGap = Literal["raise"] | GapHandler
-"""What leaves an iterator with its items alone: raise `GapFound`, or call a function and go on."""
+"""What keeps gaps out of the items: raise `GapFound`, or call a function and continue."""
 
 _WHY: Final = {
     "pruned": "the broker keeps less",
@@ -28,10 +28,11 @@ _NEXT: Final = (
 
 
 class GapFound(LifebusError):
-    """The ledger no longer has what comes next; the next step of the iterator goes on behind what is gone.
+    """Receipts or signals that were to come next are gone; the iterator's next step continues after them.
 
-    `gap` says which, `cursor` is the place behind them, to follow from later.  The iterator's own cursor stays before
-    the gap until the next item is asked for: who begins again from there hears of it again.
+    `gap` says which ones, and `cursor` is the place after them, from which you can follow later.  The iterator's own
+    cursor stays before the gap until you ask for the next item, so a program that begins again from there gets the same
+    error again.
     """
 
     def __init__(self, gap: Gap, cursor: Position | None = None) -> None:

@@ -15,7 +15,7 @@ async def heads_of(
 ) -> list[SessionHead]:
     """Return what the ledger knows of all sessions, or of one; nothing where there is none of that name.
 
-    With `forgotten` also of those that are forgotten.
+    With `forgotten`, the list also has sessions that were forgotten.
     """
     query = SessionsQuery(session=None if isinstance(session, str) else session, forgotten=forgotten)
     heads = await connection.ask("sessions", query, list[SessionHead], timeout=timeout_s)
