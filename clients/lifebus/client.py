@@ -207,7 +207,7 @@ class Bus(BusFollowing):
         The broker asks about these `events` of these `adapters` (default: of all), and only if the harness meets the
         `requirements`.  `client_id` is this client's name (default: that of the bus).  `deadline` is how many seconds
         the broker waits for a response.  `on_ready` is called when the broker has registered the client.  After a
-        restart of the broker it is registered again as soon as this connection reaches the broker, within about a second.
+        restart of the broker it is registered again as soon as this connection reaches it, within about a second.
 
         Raises:
             InvalidRequest: there is no such event (``unknown_event``).

@@ -22,7 +22,7 @@ class Row:
 FIRST: "Final" = {
     "up": Row("bus.up:up", "Run the broker, here or with --detach in the background."),
     "down": Row("bus.down:down", "Stop the running broker."),
-    "status": Row("read.status:status", "Show how the broker and the harnesses are."),
+    "status": Row("read.status:status", "Show the state of the broker and of each harness."),
     "doctor": Row("admin.doctor:doctor", "Check everything; say what is wrong and how to repair it."),
     "hooks": Row("admin.hooks:app", "Install lifebus into a coding harness, or take it out again."),
     "top": Row("read.top:top", "Watch sessions, receipts and questions on one screen, live."),

@@ -42,7 +42,7 @@ class ReceiptFilter:
     payload: str | None = None
     "Only receipts that say what became of this payload: its id, e.g. pay_01K…."
     waiting: Annotated[bool, Parameter(negative="")] = False
-    "Only receipts that say that a session waits for a person, or does not any more."
+    "Only receipts that say that a session waits for a person, or no longer does."
 
     def chosen(self, connection: ConnectionOptions, *, ask: bool = True) -> "ReceiptChoice":
         """Return what is meant; the broker is asked where a session or an adapter is not named in full.

@@ -6,7 +6,7 @@ from typing import Final
 from lifebus_contract import LifecycleEvent, Receipt
 
 WAITING: Final = "waiting"
-"""The fact that says that a session begins to wait for a person, or does not any more."""
+"""The fact that says that a session begins to wait for a person, or no longer does."""
 
 _ASIDE: Final = {LifecycleEvent.CONTEXT_PRESSURE_OBSERVED, LifecycleEvent.SUPERVISOR_TICK}
 _DETAILS: Final = {

@@ -37,7 +37,7 @@ def boot(
         check: Only check: print the twelve steps.
         live: Ask the running broker what is open now, and boot nothing.
         rebuild: Build a new ledger from the snapshot and the log alone, and compare it with this one byte for byte.
-        revise: Write down first that pins may be what they are today, and why.
+        revise: First record that the pins may be those of today, with this reason.
         connection: Where the broker is, and the form of the answer.
     """
     # Each answers another question; together their output would be ambiguous.

@@ -20,7 +20,7 @@ _Json = Annotated[bool, Parameter(name="--json")]
 @app.default
 @app.command(name="list")
 def list_all(*, json: _Json = False) -> ExitCode:
-    """List the compactions, and say which are stale; exit code 1 if a file is none.
+    """List the compactions, and say which are stale; exit code 1 if a file is not a compaction.
 
     Args:
         json: Answer in JSON.
@@ -120,7 +120,7 @@ def rebuild(*, everything: Annotated[bool, Parameter(name="--all")] = False, jso
 
 @app.command
 def remove(*which: str, everything: Annotated[bool, Parameter(name="--all")] = False, json: _Json = False) -> ExitCode:
-    """Delete compactions; that changes nothing but how long things take.
+    """Delete compactions, which are only caches.
 
     Args:
         which: Their ids.

@@ -26,7 +26,7 @@ def show(*key: str, config: _File = None, origin: bool = False, json: bool = Fal
     Args:
         key: Only these, e.g. ledger.backend; `ledger` is all that begin so.
         config: The configuration file.
-        origin: Show where each comes from, and what it won over.
+        origin: Show where each comes from, and which other values it overrides.
         json: Answer in JSON.
     """
     from lifebus_supervisor.configuration.resolution import load  # noqa: PLC0415

@@ -94,7 +94,7 @@ def trust(
 
     Args:
         name: The name of its folder.
-        hash: Trust them only where this is their hash, `sha256:` and 64 digits.
+        hash: Trust them only if this is their hash, `sha256:` and 64 digits.
         connection: Where the broker is, and the form of the answer.
     """
     answer = on_bus(connection, lambda bus: bus.extensions.trust(name, expected_hash=hash))
@@ -127,7 +127,7 @@ def audit(*, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
 
 @app.command
 def new(name: str, /, *, root: Annotated[Path | None, Parameter(name="--in")] = None, json: bool = False) -> ExitCode:
-    """Write an extension to begin with; it asks no broker.
+    """Write a first extension to build on; needs no broker.
 
     Args:
         name: The name of its folder.

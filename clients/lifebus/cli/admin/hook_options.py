@@ -26,7 +26,7 @@ class InstallOptions:
     """What to install, and where."""
 
     mode: str = "native_hook"
-    "native_hook, launcher_wrapper (a script to start the harness with) or manual_skill (instructions): native_hook."
+    "native_hook (default), launcher_wrapper (a script to start the harness with) or manual_skill (instructions)."
     scope: str = "user"
     "Whose settings: user (the default) or project."
     project: Path | None = None
@@ -112,7 +112,7 @@ class RunOptions:
     yes: Annotated[bool, Parameter(name=("--yes", "-y"))] = False
     "Do it without asking."
     full: bool = False
-    "Show lifebus's own files whole, too."
+    "Also show lifebus's own files in full."
     json: bool = False
     "Answer in JSON."
 

@@ -36,7 +36,7 @@ _Json = Annotated[bool, Parameter(name="--json")]
 @app.default
 @app.command
 def show(file: Path | None = None, /, *, json: _Json = False) -> ExitCode:
-    """Show what the ledger file is and holds; beside a broker or without one.
+    """Show the format and the contents of the ledger file; beside a broker or without one.
 
     Args:
         file: Another ledger file, a backup for instance.
@@ -61,7 +61,7 @@ def verify(file: Path | None = None, /, *, tail: int | None = None, json: _Json 
 
     Args:
         file: Another ledger file, a backup for instance.
-        tail: Check only so many of the newest receipts, and nothing else.
+        tail: Check only this many of the newest receipts, and nothing else.
         json: Answer in JSON.
     """
     if tail is not None and tail < 1:
@@ -93,12 +93,12 @@ def prune(
     """Drop the oldest receipts; consumers that still wanted one get a gap, and the keys stay known.
 
     Args:
-        before: Those from before a time: 90d, or 2026-11-21T20:00:00Z.
-        keep_days: Those older than so many days.
-        keep_mb: As many as it takes for the files to fit into so many MiB; the newest 1,024 stay.
-        through: Those up to a position.
-        compact: Write the file anew afterwards, so that no page of it is free; needs no broker.
-        dry_run: Only say what would go.
+        before: Drop those from before a time: 90d, or 2026-11-21T20:00:00Z.
+        keep_days: Drop those that are older than this many days.
+        keep_mb: Drop as many as it takes for the files to fit into this many MiB; the newest 1,024 stay.
+        through: Drop those up to this position.
+        compact: Write the file anew afterwards, without free pages; no broker may run.
+        dry_run: Only say what would be dropped.
         connection: Where the broker is, and the form of the answer.
     """
     from lifebus_admin.ledger_files.prune import PruneRequest  # noqa: PLC0415
@@ -117,7 +117,7 @@ def backup(file: Path, /, *, rotate: int | None = None, json: _Json = False) -> 
 
     Args:
         file: The file to write, which must not be there yet; with --rotate a folder.
-        rotate: Write into the folder FILE, under a name with the time, and keep so many; the oldest goes last.
+        rotate: Write into the folder FILE, under a name with the time, and keep this many; older ones are deleted.
         json: Answer in JSON.
     """
     from lifebus_admin.ledger_files.backup import back_up  # noqa: PLC0415
@@ -189,7 +189,7 @@ def import_(file: Path, /, *, replace: bool = False, json: _Json = False) -> Exi
 
     Args:
         file: The export.
-        replace: Also where there are receipts already; that ledger is moved aside.
+        replace: Replace a ledger that already has receipts; it is moved aside.
         json: Answer in JSON.
     """
     from lifebus_admin.ledger_files.transfer import bring_in  # noqa: PLC0415

@@ -49,7 +49,7 @@ DEFAULT: Final = ServiceOptions()
 def install(*, env: tuple[str, ...] = (), options: ServiceOptions = DEFAULT) -> ExitCode:
     """Have systemd or launchd run the broker: from now on, at every login, and again after a failure.
 
-    What is written is shown first. A broker that runs now is stopped, and the service's takes its place.
+    It first shows what it will write. If a broker runs, it is stopped, and that of the service takes its place.
 
     Args:
         env: A further variable of this shell that the broker and its programs need, e.g. ANTHROPIC_API_KEY.

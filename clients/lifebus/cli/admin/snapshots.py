@@ -106,7 +106,7 @@ def save(which: str, /, *, to: Path | None = None, connection: ConnectionOptions
     """Save now; without a broker, from the ledger file.  Nothing is written to the log.
 
     Args:
-        which: How much is saved: scene, session or campaign, each all of the one before and more.
+        which: How much is saved: scene, session or campaign; each has all of the one before, and more.
         to: With campaign: write the archive into this new file, all that is needed to boot on another machine.
         connection: Where the broker is, and the form of the answer.
     """

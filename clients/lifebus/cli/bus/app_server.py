@@ -12,5 +12,5 @@ app.command(
 app.command(
     "lifebus.cli.read.signals:signals",
     name="signals",
-    help="Follow what app-servers say, or read what is kept of it.",
+    help="Follow the signals of app-servers, or read those that are kept.",
 )

@@ -61,10 +61,10 @@ def save(
     project: ProjectOptions = _HERE,
     connection: ConnectionOptions = DEFAULT_CONNECTION,
 ) -> ExitCode:
-    """Save a checkpoint, and print its id once it is durable; its digest goes on record at the broker.
+    """Save a checkpoint, and print its id once it is durable; the broker records its digest.
 
-    Its files have to be there as it says. Saved again, the same checkpoint is the same. Without a broker it is saved
-    all the same, and recorded with the next one.
+    Its files must be as it says. A document that is saved again is the same checkpoint. Without a broker it is saved
+    all the same, and recorded together with the next one.
 
     Args:
         file: The checkpoint in JSON; without one, or with `-`, it is read from stdin.
@@ -97,7 +97,7 @@ def show(
     project: ProjectOptions = _HERE,
     json: bool = False,
 ) -> ExitCode:
-    """Print a checkpoint as it was saved; exit code 1, and nothing on stdout, where there is none.
+    """Print a checkpoint as it was saved; exit code 1, and nothing on stdout, if there is none.
 
     Args:
         which: Its id, or the name (the phase) whose newest one is wanted.
@@ -128,7 +128,7 @@ def list_checkpoints(
 
     Args:
         name: Only those of this name (phase).
-        last: Only so many, the newest.
+        last: Only this many, the newest.
         project: Whose checkpoints.
         json: Answer in JSON.
     """

@@ -46,10 +46,10 @@ def list_clients(*, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitC
 
 @app.command
 def lag(name: str | None = None, /, *, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
-    """Show how far named consumers are behind, or one.
+    """Show how far named consumers, or one of them, are behind.
 
     Args:
-        name: The name that it consumes under; without one, all.
+        name: The name of the consumer; default: all of them.
         connection: Where the broker is, and the form of the answer.
     """
     found = on_bus(connection, lambda bus: bus.cursors.standing(name))
@@ -109,7 +109,7 @@ def remove(name: ConsumerName, /, *, yes: bool = False, connection: ConnectionOp
 
 @app.command
 def dead(name: ConsumerName, /, *, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
-    """List the receipts that a named consumer did not acknowledge 20 times; with --json whole, one a line.
+    """List the receipts that a named consumer did not acknowledge in 20 tries; --json prints them whole.
 
     Args:
         name: The name that it consumes under.

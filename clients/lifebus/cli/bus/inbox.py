@@ -45,7 +45,7 @@ def list_questions(*, all: bool = False, connection: ConnectionOptions = DEFAULT
 
 @app.command
 def show(question_id: _Id, /, *, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
-    """Show a question, how it can be answered, and by which channels it was brought to people.
+    """Show a question, how it can be answered, and which channels delivered it.
 
     Args:
         question_id: The id of the question, or the beginning of one.
@@ -76,8 +76,8 @@ def answer(
     Args:
         question_id: The id of the question, or the beginning of one.
         action: `proceed`, `retry`, `abort` or `modify`.
-        message: What you have to say about it.
-        set: With `modify`: NAME=VALUE, one after another or the flag once more for each.
+        message: A message for whoever asked.
+        set: With `modify`: NAME=VALUE; several after one flag, or the flag again for each.
         responder: Who answers; by default the name of the user.
         connection: Where the broker is, and the form of the answer.
     """

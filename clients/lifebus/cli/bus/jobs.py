@@ -55,7 +55,7 @@ def list_jobs(
 
 @app.command
 def show(job_id: _Id, /, *, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
-    """Show a job: how it stands, its payload and its result.
+    """Show a job: its state, its payload and its result.
 
     Args:
         job_id: The id of the job.
@@ -70,11 +70,11 @@ def show(job_id: _Id, /, *, connection: ConnectionOptions = DEFAULT_CONNECTION) 
 def cancel(
     job_id: _Id, /, *, reason: str = "api_cancel", connection: ConnectionOptions = DEFAULT_CONNECTION
 ) -> ExitCode:
-    """Cancel a job; one that runs is asked to end, and ended after its grace.
+    """Cancel a job; a running one is asked to end, and ended by force after its grace.
 
     Args:
         job_id: The id of the job.
-        reason: What a job that waits says of it afterwards; one that runs says `cancel_requested`.
+        reason: What is recorded for a waiting job; for a running one it is `cancel_requested`.
         connection: Where the broker is, and the form of the answer.
     """
     job_id = _usable(job_id)
@@ -101,12 +101,12 @@ def drain(
     resume: Annotated[bool, Parameter(negative=())] = False,
     connection: ConnectionOptions = DEFAULT_CONNECTION,
 ) -> ExitCode:
-    """Have no further job begin, until `--resume` or the next start of the broker.
+    """Let no further job begin until `--resume` or the next start of the broker.
 
     Args:
-        wait: Seconds to wait for the jobs that run, at most 30.
-        cancel: Ask those that run to end; they wait for their next turn.
-        resume: Have jobs begin again.
+        wait: How many seconds to wait for running jobs, at most 30.
+        cancel: Ask running jobs to end; they are queued again.
+        resume: Let jobs begin again.
         connection: Where the broker is, and the form of the answer.
     """
     if not 0 <= wait <= _LONGEST_WAIT_S:

@@ -21,9 +21,9 @@ def tee(*command: _Command, adapter: str = "codex", origin: str = "", runtime_di
     Every byte passes unchanged, and the bus gets the signals. Ends as the command ends.
 
     Args:
-        command: The app-server and its arguments, behind --.
+        command: The app-server and its arguments, after --.
         adapter: The adapter under whose name it is recorded.
-        origin: A unique name of this run; one is made where none is given.
+        origin: A unique name of this run; by default one is made.
         runtime_dir: The directory with the broker's sockets.
     """
     return _run_proxy(command, ProxyOptions(owned=False), adapter, origin, runtime_dir)
@@ -36,9 +36,9 @@ def run(*command: _Command, adapter: str = "codex", origin: str = "", runtime_di
     does not end.
 
     Args:
-        command: The app-server and its arguments, behind --.
+        command: The app-server and its arguments, after --.
         adapter: The adapter under whose name it is recorded.
-        origin: A unique name of this run; one is made where none is given.
+        origin: A unique name of this run; by default one is made.
         runtime_dir: The directory with the broker's sockets.
         grace: How long it may take to end by itself once stdin is closed.
     """

@@ -129,7 +129,7 @@ class ServeOptions:
     prefer: Capabilities = ()
     "A capability that would be better."
     workers: int = 2
-    "How many children at once; the default is 2."
+    "How many processes of the command run at once; the default is 2."
 
 
 _NOTHING: Final = ServeOptions()

@@ -30,13 +30,13 @@ class SettingFlags:
     state_dir: Path | None = None
     "The directory for ledger and spool."
     ledger_backend: str | None = None
-    "sqlite, or memory, which promises nothing beyond the process."
+    "sqlite; or memory, which keeps nothing after the process."
     ledger_path: str | None = None
     "The SQLite file."
     manifests: tuple[Path, ...] | None = None
     "Files with third-party adapter manifests."
     http: bool | None = None
-    "Whether the broker has a gateway for HTTP and WebSocket."
+    "Also run the gateway for HTTP and WebSocket."
     log_level: str | None = None
     "debug, info, warning or error."
     log_format: str | None = None

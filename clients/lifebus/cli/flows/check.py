@@ -21,7 +21,7 @@ def check(file: Path, /, *, root: Path | None = None, json: bool = False) -> Exi
 
     Args:
         file: The flow file.
-        root: Another root than the file names.
+        root: Another root than the one in the file.
         json: Answer in JSON.
     """
     try:

@@ -39,7 +39,7 @@ def list_runs(*, status: str | None = None, connection: ConnectionOptions = DEFA
     """List the runs, the newest first.
 
     Args:
-        status: Only those that stand so: running, waiting, interrupted, completed, failed, aborted.
+        status: Only those with this status: running, waiting, interrupted, completed, failed, aborted.
         connection: Where the broker is, and the form of the answer.
     """
     wanted = None if status is None else parse_choice("--status", status, [one.value for one in RunStatus])
@@ -63,10 +63,10 @@ def _row(one: "RunSummary") -> tuple[str, ...]:
 
 @app.command
 def show(name: Run = None, /, *, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
-    """Show how a run stands: what runs, what was tried, who is waited for, and how to answer.
+    """Show a run: what runs, what was tried, who has to answer, and how.
 
     Args:
-        name: The run: its id, the beginning of that, or the name of its flow; the newest without one.
+        name: The run: its id, the beginning of that, or the name of its flow; default: the newest run.
         connection: Where the broker is, and the form of the answer.
     """
 
@@ -137,7 +137,7 @@ def abort(
     reason: str = "",
     connection: ConnectionOptions = DEFAULT_CONNECTION,
 ) -> ExitCode:
-    """End a run: what runs is ended, and open questions are taken back.
+    """End a run: end what runs, and withdraw open questions.
 
     Args:
         name: The run: its id, the beginning of that, or the name of its flow.
@@ -159,7 +159,7 @@ def retry(
     *,
     connection: ConnectionOptions = DEFAULT_CONNECTION,
 ) -> ExitCode:
-    """Try a phase again, with a fresh series of tries; an open question about it is answered by that.
+    """Try a phase again, with a fresh series of tries; this also answers an open question about it.
 
     Args:
         name: The run: its id, the beginning of that, or the name of its flow.
@@ -188,8 +188,8 @@ def signals(
     """Print what is left for a phase, as JSON: tokens, time, tries, and whether a limit is near.
 
     Args:
-        name: The run: its id, the beginning of that, or the name of its flow; the newest without one.
-        phase: The phase; without one that which runs, else that which comes next.
+        name: The run: its id, the beginning of that, or the name of its flow; default: the newest run.
+        phase: The phase; default: the one that runs, or else the one that comes next.
         connection: Where the broker is.
     """
 

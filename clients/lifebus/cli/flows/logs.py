@@ -32,15 +32,15 @@ def logs(
     follow: Annotated[bool, Parameter(name=("--follow", "-f"))] = False,
     connection: ConnectionOptions = DEFAULT_CONNECTION,
 ) -> ExitCode:
-    """Print what a try wrote, or the log of events of a run; exit code 65 where nothing of it is kept.
+    """Print what a try wrote, or the log of events of a run; exit code 65 if nothing of it is kept.
 
     Args:
-        name: The run: its id, the beginning of that, or the name of its flow; the newest without one.
-        phase: The phase; without one that which runs, else that which was tried last.
-        number: Which try, counted from 1; without one the newest.
+        name: The run: its id, the beginning of that, or the name of its flow; default: the newest run.
+        phase: The phase; default: the one that runs, or else the one that was tried last.
+        number: Which try, counted from 1; default: the newest.
         stderr: What it wrote to stderr, in place of stdout.
-        events: What happened, in order, by the standard names of events, in place of what was written: of the run, or
-            of the phase that is named.
+        events: Print the events of the run, or of the phase, in order and under standard names, in place of the
+            output.
         follow: Go on until the try has ended.
         connection: Where the broker is, and the form of the answer.
     """

@@ -66,7 +66,7 @@ def run(
 
     Args:
         file: The flow file.
-        root: Another root than the file names.
+        root: Another root than the one in the file.
         run_id: The id of the run; the same id with the same flow is the same run.
         here: This command runs the phases itself; Ctrl-C ends them, and `lifebus flow resume` goes on.
         follow: Until when it is followed.
@@ -100,10 +100,10 @@ def resume(
     follow: FollowOptions = DEFAULT_FOLLOW,
     connection: ConnectionOptions = DEFAULT_CONNECTION,
 ) -> ExitCode:
-    """Go on with a run whose owner is gone, and follow it; of one that is over it is told how it ended.
+    """Continue a run whose owner is gone, and follow it; if it is over, say how it ended.
 
     Args:
-        name: The run: its id, the beginning of that, or the name of its flow; the newest without one.
+        name: The run: its id, the beginning of that, or the name of its flow; default: the newest run.
         here: This command runs the phases itself.
         follow: Until when it is followed.
         connection: Where the broker is, and the form of the answer.

@@ -39,7 +39,7 @@ def export(
 ) -> ExitCode:
     """Write the ledger to stdout, one canonical receipt a line (RFC 8785), or a table; without a broker, from the file.
 
-    Exit code 1 where receipts are damaged: it ends before the first of them.
+    If receipts are damaged, it ends before the first of them, with exit code 1.
 
     Args:
         format: jsonl (by default), csv, cloudevents (as JSON lines), or parquet, which needs 'lifebus[parquet]'.

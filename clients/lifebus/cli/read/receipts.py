@@ -81,7 +81,7 @@ def verify(*, tail: int | None = None, json: Annotated[bool, Parameter(name="--j
     """Check the ledger file: the same as `lifebus ledger verify`.
 
     Args:
-        tail: Check only so many of the newest receipts, and nothing else.
+        tail: Check only this many of the newest receipts, and nothing else.
         json: Answer in JSON.
     """
     from lifebus.cli.admin import ledger  # noqa: PLC0415

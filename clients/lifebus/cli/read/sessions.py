@@ -45,7 +45,7 @@ class SessionFilter:
     forgotten: Annotated[bool, Parameter(negative="")] = False
     "Also those that were forgotten."
     since: Moment = None
-    "Only those of which there is a receipt since a time: 10m ago, yesterday, 12:00, 2026-11-21T20:00:00Z."
+    "Only those with a receipt since a time: 10m ago, yesterday, 12:00, 2026-11-21T20:00:00Z."
     until: Moment = None
     "Only those that began before a time."
 
@@ -116,7 +116,7 @@ def _why_none(pair: tuple[str, str], *, is_known: bool) -> str:
 def close(session: str, /, *, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
     """End a session that is open: a receipt says that an operator closed it; its open frames end before it.
 
-    Whoever still works in it opens it again with the next hook.
+    If somebody still works in it, the next hook opens it again.
 
     Args:
         session: Its short name, e.g. api#3, or ADAPTER/SESSION.
@@ -136,7 +136,7 @@ def forget(
 ) -> ExitCode:
     """Drop what was said in an ended session and its signals, for good, and leave it out of lists.
 
-    Its receipts stay in the ledger, which is never changed, until retention drops them; none has a word of it.
+    Its receipts stay in the ledger until retention drops them; they contain nothing of what was said.
 
     Args:
         session: Its short name, e.g. api#3, or ADAPTER/SESSION.

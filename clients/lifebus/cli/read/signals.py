@@ -39,7 +39,7 @@ class SignalFilter:
     adapter: AdapterName = "codex"
     "Whose app-servers; the default is codex. The events of jobs and transcripts are those of lifebus."
     thread: str | None = None
-    'Only this thread; "" is what concerns the whole process.'
+    'Only this thread; "" stands for the whole process.'
     event: Words = ()
     "Only these events: app_server.turn.completed, turn.*, request.*"
     since: Moment = None
@@ -90,7 +90,7 @@ def signals(
     Args:
         which: Which signals.
         from_: Begin after this place: `start`, or with --thread a SEQUENCE or an EPOCH:SEQUENCE as `--json` prints it.
-        last: Begin with the last so many of each thread.
+        last: Begin with this many of the newest of each thread.
         follow: Go on with what comes; `--no-follow` ends at the newest signals, and so does --until.
         connection: Where the broker is, and the form of the answer.
     """

@@ -33,7 +33,7 @@ def tail(
     """Follow receipts as they come; every one is shown, or an explicit gap where history is gone.
 
     Args:
-        last: Begin with the last so many.
+        last: Begin with this many of the newest.
         from_: Begin after this place: a POSITION, an EPOCH:POSITION as `--json` prints it, or `start`.
         follow: Go on with what comes; `--no-follow` ends at the newest receipt, and so does --until.
         canaries: Also the canaries of `lifebus hooks test`.

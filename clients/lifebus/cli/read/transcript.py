@@ -87,11 +87,11 @@ def export(
     format: Format = "markdown",  # noqa: A002  the flag's name
     connection: ConnectionOptions = DEFAULT_CONNECTION,
 ) -> ExitCode:
-    """Write the whole transcript of a session to stdout, as it is: nothing is shortened or made harmless.
+    """Write the whole transcript of a session to stdout, unchanged: nothing is shortened or escaped.
 
     Args:
         session_id: The session: its short name, e.g. api#3, its id or ADAPTER/SESSION.
-        format: `markdown`, `text`, or `json`: how it stands and its entries, as one document.
+        format: `markdown`, `text`, or `json` (its state and its entries, as one document).
         connection: Where the broker is; `--json` is the same as `--format json`.
     """
     session_id = _resolved(session_id, connection)

@@ -51,7 +51,7 @@ def inject(
         adapter: Only sessions of this harness.
         project: Only sessions in this folder, by its name or path; * stands for any letters.
         name: The client's name in receipts. Default: inject.
-        open_too: Sessions that are open already get it too, with their next prompt; whoever has it does not.
+        open_too: Open sessions get it too, with their next prompt, unless they have it already.
         text_timeout: How long the command may take; default: 30s.
         connection: Where the broker is, and the form of what is shown.
     """

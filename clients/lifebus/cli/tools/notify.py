@@ -47,15 +47,15 @@ class NoticeOptions:
     after: str = "10s"
     "How long a session has to wait before it is reported; default: 10s."
     pressure: int = 80
-    "From how much of a context on it is reported, in percent; default: 80."
+    "From which percentage of the context on pressure is reported; default: 80."
     quiet: str | None = None
     "Hours of local time without notices, e.g. 22:00-07:00; afterwards one notice sums them up."
     drop_quiet: Annotated[bool, Parameter(negative="")] = False
-    "Leave out what happened in quiet hours; who waits still is reported afterwards all the same."
+    "Do not report what happened in quiet hours; sessions that still wait afterwards are reported all the same."
     max_age: str = "10m"
-    "What is older is summed up in one notice; default: 10m."
+    "Older events are summed up in one notice; default: 10m."
     group: str = "2s"
-    "How long further notices are waited for, to send them as one; default: 2s."
+    "How long to wait for further notices, to send them as one; default: 2s."
 
     def plan(self) -> NoticePlan:
         """Return what is reported and when.

@@ -76,8 +76,8 @@ def report(
     context, payloads that were injected.
 
     Args:
-        since: From when on; default: 24h, a day ago.
-        until: Until when; default: now.
+        since: The beginning; default: 24h, a day ago.
+        until: The end; default: now.
         adapter: Only this harness.
         project: Only this project, the folder's name; * stands for any letters.
         html: Write it to stdout as a page with plots, for a browser; the page needs nothing else.
