@@ -204,9 +204,8 @@ class Deliveries(Generic[T_co]):
     async def attach(self, seconds: float | None = None) -> None:
         """Become the connection that consumes, or renew the lease; wait `seconds` for the answer.
 
-        If the broker knows of no fetch, it was restarted and will never answer ours, which was sent before this
-        request.  If it also has nothing in flight, it was restarted, or another connection took the name, or the name
-        was reset: the deliveries that wait here come again from the broker, and may be settled already.
+        The block of `Bus.consume` does this when it begins and then each second, so programs need not call it.  After a
+        restart of the broker it drops the deliveries that wait here, because the broker sends them again.
 
         Raises:
             LifebusError: the broker refused, or did not answer.
