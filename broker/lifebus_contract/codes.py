@@ -290,7 +290,7 @@ _FLOWS: Final[_Codes] = {
 _QUESTIONS: Final[_Codes] = {
     "action_not_allowed": ErrorCode(_INVALID, "the question does not allow that answer"),
     "already_answered": ErrorCode(_CONFLICT, "the question was answered before; the detail says by whom, when and how"),
-    "link_refused": ErrorCode(_INVALID, "an answer link is none of ours, was changed, or has expired"),
+    "link_refused": ErrorCode(_INVALID, "an answer link is not one of this broker, was changed, or has expired"),
     "no_question": ErrorCode(_INVALID, "there is no such question"),
     "not_modifiable": ErrorCode(_INVALID, "an answer modifies what the question does not let it, or by a wrong value"),
     "other_question": ErrorCode(_CONFLICT, "another question has the id"),
@@ -300,7 +300,7 @@ _QUESTIONS: Final[_Codes] = {
 """Questions to people, and their answers."""
 
 _QUEUE: Final[_Codes] = {
-    "invalid_payload": ErrorCode(_INVALID, "the payload of a job is none of its type"),
+    "invalid_payload": ErrorCode(_INVALID, "the payload of a job does not fit its type"),
     "job_exists": ErrorCode(_CONFLICT, "the id, or the key, is that of another job"),
     "job_not_retriable": ErrorCode(_CONFLICT, "only a job that failed or was canceled can be retried"),
     "job_over": ErrorCode(_CONFLICT, "the job has ended already"),
