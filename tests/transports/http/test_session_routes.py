@@ -3,9 +3,11 @@
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
+import lifebus
 from lifebus_contract.jobs import JobState, NewJob
 from lifebus_supervisor.configuration.queue_settings import QueueSettings
 from lifebus_supervisor.daemon.composition import Daemon
@@ -194,3 +196,25 @@ async def test_receipts_are_chosen_by_failure_by_waiting_and_without_canaries() 
     assert [one["frame_end"] for one in facts["failed=true"]] == ["failed"]
     assert [one["waiting_for"] for one in facts["waiting=true"]][:1] == ["permission"]
     assert len(facts["waiting=true"]) < len(facts[""]) == len(facts["canaries=false"])
+
+
+async def test_sessions_are_named_as_people_see_them() -> None:
+    async with running_gateway() as (daemon, address), connected(daemon) as bus, address.client() as client:
+        await emit(bus, "a", 2)
+        await emit(bus, "both")
+        await bus.emit(lifebus.make_request("session.started", "claude", session="both"))
+        listed = fits(await client.get("/api/sessions"), "get", "/api/sessions")["data"]
+        names = {(one["adapterId"], one["sessionId"]): one["name"] for one in listed}
+        for session in (names["codex", "a"], "a"):
+            items = (await client.get("/api/receipts", params={"session": session})).json()["items"]
+            assert [one["position"] for one in items] == [1, 2]
+            (found,) = (await client.get("/api/sessions", params={"session": session})).json()["data"]
+            assert (found["adapterId"], found["sessionId"]) == ("codex", "a")
+        for path in ("/api/receipts", "/api/sessions", "/api/events"):
+            several = await client.get(path, params={"session": "both"})
+            assert status_of(several) == (400, "missing")
+            assert {names["codex", "both"], names["claude", "both"]} <= set(several.json()["message"].split())
+            assert status_of(await client.get(path, params={"session": "nope#7"})) == (400, "no_session")
+        body = {"adapterId": "codex"}
+        closed = await client.post(f"/api/sessions/{quote(names['codex', 'a'], safe='')}/close", json=body)
+        assert (closed.status_code, closed.json()["sessionId"]) == (200, "a")

@@ -88,7 +88,7 @@ async def serving(
     await _keep_order(backend, OrderLog(order, backend.order, wakes.order_changed), tasks)
     backend.recorded.receipts(wakes.receipts_recorded)
     backend.recorded.signals(wakes.signals_recorded)
-    following = Following(pages, wakes, counters, send_s=settings.send_timeout_ms / 1000)
+    following = Following(backend.calls, pages, wakes, counters, send_s=settings.send_timeout_ms / 1000)
     gateway = _gateway_of(settings, backend, following, _identity_of(settings, token, port, rbac))
     server = _Server(_config(settings, make_application(gateway)))
     tasks.start_soon(server.serve, sockets)

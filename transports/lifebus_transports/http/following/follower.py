@@ -1,6 +1,7 @@
 """What both kinds of streams share: who opens them, and how they end."""
 
 import anyio
+from msgspec.structs import replace
 from starlette.types import Scope
 
 from lifebus_contract import LifebusError
@@ -12,6 +13,8 @@ from lifebus_transports.http.following.rendering import Renderer
 from lifebus_transports.http.following.stream import TopicStream
 from lifebus_transports.http.following.wakes import Wakes
 from lifebus_transports.http.operations.errors import HttpRefusal, refusal_of, refuse
+from lifebus_transports.http.operations.receipts import whole_session
+from lifebus_transports.http.ports import Calls
 from lifebus_transports.http.requests import query_of
 
 
@@ -21,7 +24,8 @@ class Following:
     `send_s` is how long a client may not read before its stream ends.
     """
 
-    def __init__(self, pages: Pages, wakes: Wakes, counters: GatewayCounters, *, send_s: float) -> None:
+    def __init__(self, calls: Calls, pages: Pages, wakes: Wakes, counters: GatewayCounters, *, send_s: float) -> None:
+        self._calls = calls
         self.send_s = send_s
         self.counters = counters
         self.closing = anyio.Event()
@@ -37,11 +41,21 @@ class Following:
         """
         try:
             query: StreamQuery = query_of(scope["query_string"].decode("latin-1"), StreamQuery)
+            query = await self._named(query)
             return query, *await self.open(opening_of(query, last_id))
         except ValueError as fault:
             raise HttpRefusal(refuse(400, "invalid_request", str(fault)[:512])) from None
         except LifebusError as fault:
             raise HttpRefusal(refusal_of(fault)) from None
+
+    async def _named(self, query: StreamQuery) -> StreamQuery:
+        """Return the query with the whole name of its session.
+
+        Raises:
+            LifebusError: there is no such session, or there are several.
+        """
+        pair = await whole_session(self._calls, query.adapter, query.session)
+        return query if pair is None else replace(query, adapter=pair[0], session=pair[1])
 
     async def open(self, opening: Opening) -> tuple[TopicStream, ControlFrame]:
         """Return a stream and its first frame.

@@ -16,10 +16,10 @@ class StreamQuery(Struct, frozen=True, kw_only=True, rename="camel", forbid_unkn
     """What to follow, and from where.
 
     `topic` comes once for each topic; `threadId` adds those of a session of an app-server; without both everything is
-    followed.  `adapter`, `session`, `event` and `eventStatus` choose among receipts, and then those alone are
-    followed.  `lastEventId` stands for the
-    header `Last-Event-ID`, which wins; without either a stream begins behind what is there, or with the `oldest`.
-    With `batch`, a message of a WebSocket holds several frames, one a line.
+    followed.  `adapter`, `session`, `event`, `eventStatus`, `failed` and `waiting` choose among receipts, and then
+    those alone are followed; a session is named by its short name, or by its adapter and its id.  `lastEventId` stands
+    for the header `Last-Event-ID`, which wins; without either a stream begins behind what is there, or with the
+    `oldest`.  With `batch`, a message of a WebSocket holds several frames, one a line.
     """
 
     topic: Annotated[tuple[_Topic, ...], Meta(max_length=32)] = ()
@@ -28,6 +28,8 @@ class StreamQuery(Struct, frozen=True, kw_only=True, rename="camel", forbid_unkn
     session: Identifier | None = None
     event: LifecycleEvent | None = None
     event_status: ReceiptStatus | None = None
+    failed: bool = False
+    waiting: bool = False
     last_event_id: Annotated[str, Meta(max_length=1024)] | None = None
     begin: Literal["now", "oldest"] = field(default="now", name="from")
     batch: bool = False
@@ -43,7 +45,14 @@ class StreamQuery(Struct, frozen=True, kw_only=True, rename="camel", forbid_unkn
         if self.session is not None and self.adapter is None:
             raise ValueError("`session` is a session of an adapter: name that, too")
         session = None if self.session is None or self.adapter is None else (self.adapter, self.session)
-        return Filters(adapter=self.adapter, session=session, event=self.event, status=self.event_status)
+        return Filters(
+            adapter=self.adapter,
+            session=session,
+            event=self.event,
+            status=self.event_status,
+            failed=self.failed,
+            waiting=self.waiting,
+        )
 
 
 class Opening(Struct, frozen=True, kw_only=True):

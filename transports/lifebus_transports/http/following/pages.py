@@ -195,6 +195,8 @@ class Pages:
                         session=wanted.session,
                         event=wanted.event,
                         status=wanted.status,
+                        failed=wanted.failed,
+                        waiting=wanted.waiting,
                     ),
                 ),
             )

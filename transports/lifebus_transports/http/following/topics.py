@@ -23,6 +23,8 @@ class Filters(Struct, frozen=True, kw_only=True):
     session: tuple[str, str] | None = None
     event: LifecycleEvent | None = None
     status: ReceiptStatus | None = None
+    failed: bool = False
+    waiting: bool = False
 
 
 class Topic(Struct, frozen=True):

@@ -1,5 +1,6 @@
 """The routes by which a session is closed, and an ended one forgotten (docs/sessions.md, "Closing and forgetting")."""
 
+from contextlib import suppress
 from functools import partial
 from typing import Literal
 
@@ -10,6 +11,7 @@ from lifebus_contract import LifebusError
 from lifebus_contract.fields import Identifier
 from lifebus_transports.http.operations.errors import ErrorBody, HttpRefusal, refuse
 from lifebus_transports.http.operations.operation import OK, Operation, RouteReply, RouteRequest, Served
+from lifebus_transports.http.operations.receipts import whole_session
 from lifebus_transports.http.operations.transcripts import UNKNOWN, SessionNotFound, SessionPlace, session_of
 from lifebus_transports.http.ports import KindOf, OperatorPeer
 from lifebus_transports.messages.sessions import CloseSession, ForgetSession, SessionReceipts
@@ -75,6 +77,9 @@ def served(kind_of: KindOf) -> Served:
 
 async def _end(kind_of: KindOf, verb: str, kind: type[CloseSession], asked: RouteRequest) -> SessionEnded:
     session_id: str = asked.place.session_id
+    if "#" in session_id:
+        with suppress(LifebusError):  # called so by nobody: then it is an id
+            _, session_id = await whole_session(asked.calls, None, session_id) or ("", session_id)
     match kind_of(session_id):
         case "deleted":
             await session_of(asked)  # says when that was

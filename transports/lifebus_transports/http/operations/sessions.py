@@ -9,7 +9,7 @@ from lifebus_contract import LifecycleEvent, PressureLevel, ReceiptStatus
 from lifebus_contract.fields import Identifier
 from lifebus_contract.views import SessionHead, Wait
 from lifebus_transports.http.operations.operation import OK, Operation, RouteRequest, Served
-from lifebus_transports.http.operations.receipts import session_pair
+from lifebus_transports.http.operations.receipts import whole_session
 from lifebus_transports.http.ports import KindOf
 from lifebus_transports.messages.reads import SessionsQuery
 
@@ -99,7 +99,7 @@ def served(kind_of: KindOf) -> Served:
 
 async def _sessions(kind_of: KindOf, asked: RouteRequest) -> SessionsAnswer:
     query: SessionsFilter = asked.query
-    wanted = SessionsQuery(session=session_pair(query.adapter, query.session))
+    wanted = SessionsQuery(session=await whole_session(asked.calls, query.adapter, query.session))
     hidden = {"deleted"} if query.include_system_owned or query.session else {"deleted", "system"}
     heads: list[SessionHead] = await asked.calls.call(asked.peer, "sessions", wanted)
     return SessionsAnswer(
