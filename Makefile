@@ -66,7 +66,7 @@ links: $(DOCS)/.documenting  ## whether the documentation's links to other sites
 	@$(DOCS)/bin/sphinx-build -q -d build/doctrees -b linkcheck -c docs/site . build/links $(ARGS)
 
 bench: $(BENCH)/.installed  ## lifebus beside Redis and JetStream, e.g. make bench ARGS="--quick"
-	@$(BENCH)/bin/python -m bench.run $(ARGS)
+	@PYTHONPATH=tests $(BENCH)/bin/python -m bench.run $(ARGS)
 
 e2e: $(VENV)/.developing  ## the real Codex, its app-server and Claude Code, offline, e.g. make e2e ARGS="-k resume"
 	@$(VENV)/bin/python tests/e2e/run.py codex app_server claude -- $(ARGS)

@@ -1,6 +1,6 @@
 // A list of which only the visible rows are drawn, whatever its length; keys move the chosen row.
 
-import { el, replace } from "./dom.js";
+import { el } from "./dom.js";
 
 export const ROW = 28; // pixels; the style sheet has the same height
 const BEYOND = 8; // rows that are drawn above and below what is visible
@@ -9,6 +9,7 @@ const BEYOND = 8; // rows that are drawn above and below what is visible
 export class VirtualList {
   constructor({ label, draw, onChoose, onTop, onScroll }) {
     this.rows = [];
+    this.drawn = new Map(); // row → its line: what was drawn and is still seen is left as it is
     this.chosen = -1;
     this.draw = draw;
     this.on = { onChoose, onTop, onScroll };
@@ -27,6 +28,13 @@ export class VirtualList {
     this.rows = rows;
     if (this.chosen >= 0) this.chosen = this.chosen + shift >= 0 ? Math.min(this.chosen + shift, rows.length - 1) : -1;
     this.shift = (this.shift ?? 0) + shift;
+    if (shift) this.drawn.clear();
+    this.paintSoon();
+  }
+
+  /** Draw every row again, for what they are drawn from has changed. */
+  redraw() {
+    this.drawn.clear();
     this.paintSoon();
   }
 
@@ -67,20 +75,35 @@ export class VirtualList {
     this.shift = 0;
     const first = Math.max(0, Math.floor(this.node.scrollTop / ROW) - BEYOND);
     const last = Math.min(this.rows.length, Math.ceil((this.node.scrollTop + height) / ROW) + BEYOND);
-    const drawn = [];
-    for (let index = first; index < last; index += 1) drawn.push(this.line(index));
-    replace(this.space, drawn);
+    this.place(first, last);
     if (this.chosen >= first && this.chosen < last) this.node.setAttribute("aria-activedescendant", `row-${this.chosen}`);
     else this.node.removeAttribute("aria-activedescendant");
   }
 
-  line(index) {
-    const row = this.rows[index];
-    const line = el("div", {
-      class: row.gap ? "row gap" : "row", role: "option", id: `row-${index}`, "data-index": index,
-      "aria-selected": String(index === this.chosen), "aria-posinset": index + 1, "aria-setsize": this.rows.length,
-    }, this.draw(row));
-    line.style.top = `${index * ROW}px`;
+  /** Have the rows between two places among the nodes, and no others. */
+  place(first, last) {
+    const wanted = this.rows.slice(first, last);
+    const seen = new Set(wanted);
+    for (const row of this.drawn.keys()) if (!seen.has(row)) this.drawn.delete(row);
+    const lines = wanted.map((row, offset) => this.line(row, first + offset));
+    const kept = new Set(lines);
+    for (const node of [...this.space.children]) if (!kept.has(node)) node.remove();
+    lines.forEach((line, offset) => {
+      if (this.space.children[offset] !== line) this.space.insertBefore(line, this.space.children[offset] ?? null);
+    });
+  }
+
+  line(row, index) {
+    let line = this.drawn.get(row);
+    if (!line || line.dataset.index !== String(index)) {
+      line = el("div", {
+        class: row.gap ? "row gap" : "row", role: "option", id: `row-${index}`, "data-index": index, "aria-posinset": index + 1, "aria-setsize": -1,
+      }, this.draw(row));
+      line.style.top = `${index * ROW}px`;
+      this.drawn.set(row, line);
+    }
+    const isChosen = String(index === this.chosen);
+    if (line.getAttribute("aria-selected") !== isChosen) line.setAttribute("aria-selected", isChosen);
     return line;
   }
 

@@ -97,7 +97,7 @@ export function open({ store, navigate }, place) {
     else if (!isOpen) return;
     else if (loaded && !at) begin();
     else if (rows) show(-window.take(rows));
-    else if (sessions) list.paintSoon();
+    else if (sessions) list.redraw();
   });
   start();
 
