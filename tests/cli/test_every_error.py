@@ -106,6 +106,10 @@ WRONG = {
     "ledger snapshots show": ["nope"],
     "ledger snapshots verify": ["nope"],
     "ledger verify": ["./nope", "--tail x"],
+    "cloudevents": [
+        *("--webhook x", "--batch 0", "--batch soon", "--adapter codx", "--event frame.end", "--from nowhere"),
+        *("--webhook-file nope", "--send-timeout soon", "--secret-variable NOPE --webhook http://127.0.0.1:9"),
+    ],
     "notify": [
         *("--on wait", "--adapter claud", "--after soon", "--pressure 200", "--pressure x", "--quiet nope"),
         *("--rules --after 1s", "--rules", "--max-age soon", "--group soon", "--webhook nope", "-- ./nope"),

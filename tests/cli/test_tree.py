@@ -15,7 +15,7 @@ from support.sources import DOCUMENTS
 
 FIRST_SCREEN = [
     *("up", "down", "status", "doctor", "hooks", "top", "tail", "sessions", "receipts"),
-    *("notify", "inject", "report", "clients", "config"),
+    *("notify", "inject", "report", "clients", "config", "demo"),
 ]
 OLD = [words for words in MOVED if present_words(words)[0][:2] not in map(list, FOR_PROGRAMS)]
 RECORDED = [words for words in MOVED if words not in OLD]

@@ -35,6 +35,7 @@ FIRST: "Final" = {
     "report": Row("tools.report:report", "Sum up what happened, by harness and project."),
     "clients": Row("bus.clients:app", "List clients and named consumers, and how far they are."),
     "config": Row("admin.config:app", "Show and check the settings."),
+    "demo": Row("admin.demo:demo", "Show the bus at work on recorded sessions."),
 }
 """The commands of the first screen, in its order."""
 
@@ -49,7 +50,6 @@ FURTHER: "Final" = {
     "cloudevents": Row("relays.cloudevents:cloudevents", "Send receipts as CloudEvents to an address, or to stdout."),
     "serve": Row("bus.serve:serve", "Answer dispatches with a command."),
     "emit": Row("bus.emit:emit", "Record a lifecycle event."),
-    "demo": Row("admin.demo:demo", "Show the bus at work on recorded sessions."),
     "service": Row("admin.service:app", "Have the broker started at login: install, status, restart, remove."),
     "version": Row(
         "contract.version:version", "Print the versions; with --all those of every library and of the broker."

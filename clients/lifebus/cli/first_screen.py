@@ -30,7 +30,7 @@ def show_first_screen() -> int:
 
 
 def first_lines(width: int) -> "Iterator[str]":
-    """Yield a line for each command of the first screen, or as many as it needs, and an empty one."""
+    """Yield a line for each command of the first screen, or as many as it needs."""
     column = max(map(len, FIRST))
     after = " " * (len(_INDENT) + column + 2)
     for name, row in FIRST.items():
@@ -38,7 +38,6 @@ def first_lines(width: int) -> "Iterator[str]":
         yield f"{_INDENT}{name.ljust(column)}  {first}"
         for line in others:
             yield after + line
-    yield ""
 
 
 def further_lines(width: int) -> "Iterator[str]":

@@ -66,7 +66,7 @@ class CloudEventOptions:
         Raises:
             UsageError: a flag says something that cannot be done.
         """
-        from lifebus.cli.tools.notify_channels import Address  # noqa: PLC0415
+        from lifebus.cli.tools.notify_channels import Address, require_sources  # noqa: PLC0415
 
         if not 1 <= self.batch <= _MOST_BATCHED:
             raise UsageError(f"--batch: a number of events, from 1 to {_MOST_BATCHED}")
@@ -75,6 +75,10 @@ class CloudEventOptions:
             if any(secret) or self.batch > 1:
                 raise UsageError("--secret-file, --secret-variable and --batch are for posts; give --webhook")
             return None
+        require_sources(
+            {"webhook": self.webhook_file, "secret": self.secret_file},
+            {"webhook": self.webhook_variable, "secret": self.secret_variable},
+        )
         return Address(self.webhook, self.webhook_file, self.webhook_variable, secret)
 
     @property
@@ -84,7 +88,7 @@ class CloudEventOptions:
         Raises:
             UsageError: it is none, or longer than ten minutes.
         """
-        seconds = parse_seconds(self.send_timeout)
+        seconds = parse_seconds(self.send_timeout, "--send-timeout")
         if not 0 < seconds <= _LONGEST_S:
             raise UsageError("--send-timeout: ten minutes at most")
         return seconds

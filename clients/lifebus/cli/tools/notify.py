@@ -1,9 +1,7 @@
 """`lifebus notify`: tell a person that a session waits, ends, fails or fills its context."""
 
-import os
 from dataclasses import dataclass, fields
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
@@ -126,7 +124,10 @@ class SendOptions:
         from lifebus.cli.tools import notify_channels as channels  # noqa: PLC0415
 
         seconds = _seconds("--send-timeout", self.send_timeout)
-        self._require_sources()
+        channels.require_sources(
+            {"webhook": self.webhook_file, "secret": self.secret_file, "apprise": self.apprise_file},
+            {"webhook": self.webhook_variable, "secret": self.secret_variable, "apprise": self.apprise_variable},
+        )
         posts = any((self.webhook, self.webhook_file, self.webhook_variable))
         service = (self.apprise_file, self.apprise_variable)
         if posts and command:
@@ -144,25 +145,6 @@ class SendOptions:
             passing = split_values(self.env)
             return _Channel(command[0], lambda commands: channels.to_command(commands, command, passing, seconds))
         return _Channel(channels.desktop_program(), channels.to_desktop)
-
-    def _require_sources(self) -> None:
-        """Refuse files and variables that are not there; what they hold is read for each notice.
-
-        Raises:
-            UsageError: one is not there.
-        """
-        files = {"webhook": self.webhook_file, "secret": self.secret_file, "apprise": self.apprise_file}
-        variables = {
-            "webhook": self.webhook_variable,
-            "secret": self.secret_variable,
-            "apprise": self.apprise_variable,
-        }
-        for name, file in files.items():
-            if file is not None and not Path(file).is_file():
-                raise UsageError(f"--{name}-file: there is no file {file}")
-        for name, variable in variables.items():
-            if variable is not None and variable not in os.environ:
-                raise UsageError(f"--{name}-variable: the environment has no variable `{variable}`")
 
 
 class _Channel:

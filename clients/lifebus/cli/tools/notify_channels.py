@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from ipaddress import ip_address
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -121,6 +122,22 @@ class Address:
         except (DeliveryFault, ValueError) as fault:
             raise SendFault(str(fault)) from None
         return url, secret
+
+
+def require_sources(files: Mapping[str, str | None], variables: Mapping[str, str | None]) -> None:
+    """Refuse files and variables that are not there; what they hold is read for each message.
+
+    Both are by what they hold, as their flags begin: ``webhook`` of ``--webhook-file``.
+
+    Raises:
+        UsageError: one is not there.
+    """
+    for name, file in files.items():
+        if file is not None and not Path(file).is_file():
+            raise UsageError(f"--{name}-file: there is no file {file}")
+    for name, variable in variables.items():
+        if variable is not None and variable not in os.environ:
+            raise UsageError(f"--{name}-variable: the environment has no variable `{variable}`")
 
 
 def check_address(url: str) -> None:
