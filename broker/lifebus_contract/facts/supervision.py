@@ -17,7 +17,8 @@ _INTAKE: Final = "tests/supervisor/app_server/test_intake.py"
 _FAILED_CALLS: Final = "tests/supervisor/hook_intake/test_failed_calls.py"
 _CHECKPOINTS: Final = "tests/integration/checkpoints/test_receipts.py"
 
-_WAIT_HOOKS: Final = "hooks of codex, gemini and opencode; flows"
+_HOOKS: Final = "hooks of codex, gemini and opencode"
+_WAIT_HOOKS: Final = f"{_HOOKS}; flows"
 _WAIT_TEST: Final = "tests/supervisor/supervision/test_waiting.py"
 
 _WAITS: Final = (
@@ -45,7 +46,7 @@ _WAITS: Final = (
         reporter="hooks of opencode; flows",
         shown_by=_WAIT_TEST,
     ),
-    number("waited_ms", "how long a person took", TICK, "ms", reporter=_WAIT_HOOKS, shown_by=_WAIT_TEST),
+    number("waited_ms", "how long a person took", TICK, "ms", reporter=_HOOKS, shown_by=_WAIT_TEST),
     text(
         "waiting_ended_by",
         "what shows that it does not wait any more",

@@ -211,7 +211,12 @@ def test_a_stopped_proxy_goes_on_where_it_was(tee: ProxyBox) -> None:
 
 
 def test_a_program_that_is_not_there_is_said_as_a_shell_would(box: ProxyBox) -> None:
-    assert box.run(("nonesuch-program",)) == (127, b"", b"lifebus: nonesuch-program: No such file or directory\n")
+    code, out, err = box.run(("nonesuch-program",))
+    assert (code, out) == (127, b"")
+    assert err.splitlines() == [
+        b"lifebus: nonesuch-program: No such file or directory",
+        b"  name a program behind `--`, by its path or its name on the PATH",
+    ]
     assert box.run(("/",))[0] == 126
 
 

@@ -64,7 +64,7 @@ async def test_without_a_root_there_are_no_files(tmp_path: Path) -> None:
 
 def test_a_root_that_is_not_there_is_said_at_once(tmp_path: Path) -> None:
     ran = Shell(tmp_path).call("dev", "stdio", "--root", str(tmp_path / "none"))
-    assert ran.code == 65
+    assert ran.code == 74
     assert "none cannot be opened: No such file or directory" in ran.err
 
 
