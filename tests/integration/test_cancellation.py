@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 
 import lifebus
 from lifebus_contract import CapabilityRequest, Emission, Receipt, RequirementLevel, encode_msgpack
+from lifebus_supervisor.configuration.settings import Settings
+from lifebus_supervisor.daemon import storage
 from lifebus_supervisor.daemon.lifecycle import running
 from lifebus_transports.messages.common import Nothing
 from lifebus_transports.messages.emissions import Emit
@@ -17,6 +20,7 @@ from lifebus_transports.messages.reads import Backfill
 from support.bus_box import emission
 from support.integration.following import emit, frame, recorded, until
 from support.integration.serving import EVENT, content, serving
+from support.leftovers import descriptors
 from support.patience import PATIENCE_S
 from support.running import connected, running_bus, settings_in, short_directory
 
@@ -156,6 +160,34 @@ async def test_a_broker_whose_start_or_life_is_cancelled_leaves_its_directory_fr
         await cancelled_after(turns, live())
         async with running_bus(directory=directory) as daemon, connected(daemon) as bus:
             assert (await bus.emit(frame())).receipts[0].sequence == 1
+
+
+async def test_a_start_that_is_cancelled_while_its_files_are_checked_leaves_none_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    checks: list[Settings] = []
+    checking, checked = threading.Event(), threading.Event()
+
+    def check(settings: Settings) -> None:
+        checks.append(settings)
+        if len(checks) == 2:  # the first is made before the ledger is opened
+            checking.set()
+            assert checked.wait(PATIENCE_S)
+
+    monkeypatch.setattr(storage, "check_ledger_files", check)
+    with short_directory() as directory:
+
+        async def start() -> None:
+            async with running(settings_in(directory)):
+                await anyio.sleep_forever()
+
+        task = asyncio.ensure_future(start())
+        await until(checking.is_set)
+        task.cancel()
+        checked.set()
+        await asyncio.wait([task])
+        assert task.cancelled()
+        assert [what for what in descriptors().values() if what.startswith(str(directory))] == []
 
 
 async def test_emitting_inside_the_broker_can_be_cancelled_anywhere_and_repeated() -> None:

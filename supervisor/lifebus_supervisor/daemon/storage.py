@@ -10,7 +10,6 @@ from lifebus_broker.ledger import factory
 from lifebus_broker.ports import Ledger
 from lifebus_broker.routing.fan_out import Fanout
 from lifebus_broker.signals.log import SignalLog
-from lifebus_contract import LifebusError
 from lifebus_supervisor.configuration.ledger_files import check_ledger_files
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.daemon.halt import Halt
@@ -52,7 +51,8 @@ async def open_ledger(settings: Settings, fanout: Fanout, halt: Halt) -> Ledger:
     # Once more: in a sticky directory somebody may have been faster with a file that was not there before.
     try:
         await anyio.to_thread.run_sync(check_ledger_files, settings)
-    except LifebusError:
+    # A start that is cancelled here as well: nobody else knows this ledger yet.
+    except BaseException:
         await close_ledger(ledger)
         raise
     ledger.bound(keep=settings.retention.keep_mb * _MIB, spare=settings.retention.spare_mb * _MIB)
