@@ -1,15 +1,16 @@
 """Calls from threads into a loop: each gets its own result, and none waits for another."""
 
+import asyncio
 import threading
 from collections.abc import Awaitable, Callable
-from concurrent.futures import CancelledError, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 
 import anyio
 import anyio.lowlevel
 import pytest
-from anyio.from_thread import start_blocking_portal
+from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from lifebus._internal.following.blocking_calls import blocking_calls
+from lifebus._internal.following.blocking_calls import BlockingCalls, blocking_calls
 from support.patience import PATIENCE_S
 
 
@@ -69,6 +70,20 @@ def test_a_call_that_is_under_way_ends_with_the_block() -> None:
             first = thread.submit(calls.call, wait)
             assert begun.wait(PATIENCE_S)
         assert isinstance(first.exception(PATIENCE_S), CancelledError)
+
+
+async def test_a_call_that_comes_with_the_end_or_after_it_does_not_wait_for_ever() -> None:
+    with_the_end, after = Future[int](), Future[int]()
+    async with BlockingPortal() as portal:
+        calls, ready = BlockingCalls(portal), Future[None]()
+        running = asyncio.ensure_future(calls.run(ready))
+        await asyncio.wrap_future(ready)
+        calls._ask(returning(1), with_the_end)
+        running.cancel()
+        await asyncio.wait([running])
+        calls._ask(returning(2), after)
+    assert with_the_end.cancelled()
+    assert after.cancelled()
 
 
 async def _event() -> anyio.Event:

@@ -26,6 +26,7 @@ class BlockingCalls:
         self._free = threading.Lock()
         self._loop: asyncio.AbstractEventLoop
         self._asked: asyncio.Queue[tuple[Work, Future[Any]]]
+        self._is_over = False
 
     def call(self, work: Callable[[], Awaitable[T]]) -> T:
         """Return what the work returns, or raise what it raises."""
@@ -33,7 +34,7 @@ class BlockingCalls:
             return self._portal.call(work)
         done: Future[T] = Future()
         try:
-            self._loop.call_soon_threadsafe(self._asked.put_nowait, (work, done))
+            self._loop.call_soon_threadsafe(self._ask, work, done)
             return done.result()
         finally:
             # A thread that was interrupted leaves its call under way: from then on the portal does the others.
@@ -41,20 +42,35 @@ class BlockingCalls:
                 self._free.release()
 
     async def run(self, ready: Future[None]) -> None:
-        """Do what is asked, until cancelled."""
+        """Do what is asked, until cancelled; what was asked and not begun by then is cancelled."""
         self._loop, self._asked = asyncio.get_running_loop(), asyncio.Queue(1)
         ready.set_result(None)
-        while True:
-            work, done = await self._asked.get()
-            try:
-                result = await work()
-            except Exception as fault:  # noqa: BLE001  it is the caller's, whatever it is
-                done.set_exception(fault)
-            except BaseException:
-                done.cancel()
-                raise
-            else:
-                done.set_result(result)
+        try:
+            while True:
+                await _do(*await self._asked.get())
+        finally:
+            self._is_over = True
+            while not self._asked.empty():
+                self._asked.get_nowait()[1].cancel()
+
+    def _ask(self, work: Work, done: Future[Any]) -> None:
+        # After the end nobody takes it from the queue, and its thread would wait for ever.
+        if self._is_over:
+            done.cancel()
+        else:
+            self._asked.put_nowait((work, done))
+
+
+async def _do(work: Work, done: Future[Any]) -> None:
+    try:
+        result = await work()
+    except Exception as fault:  # noqa: BLE001  it is the caller's, whatever it is
+        done.set_exception(fault)
+    except BaseException:
+        done.cancel()
+        raise
+    else:
+        done.set_result(result)
 
 
 @contextmanager
