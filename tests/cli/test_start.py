@@ -1,6 +1,7 @@
 """What a command loads before it does anything, for that is most of the time that it takes."""
 
 import re
+import socket
 import subprocess
 import sys
 import tomllib
@@ -22,13 +23,23 @@ run({words})
 sys.stderr.write(" ".join(set(sys.modules) - before))
 """
 BROKER = """
-import sys
-import lifebus.cli.bus.up
-from lifebus.cli.log_library import load_log_library
-load_log_library()
-import lifebus_supervisor.daemon.lifecycle
-sys.stderr.write(" ".join(sys.modules))
+import atexit, sys
+atexit.register(lambda: sys.stderr.write(" ".join(sys.modules)))
+from lifebus.cli import run
+run(["up", "--log-level", "error", *{words}])
 """
+NOT_IN_A_BROKER = {
+    *("attr", "cyclopts", "email", "html", "lifebus_admin", "multiprocessing", "packaging", "pygments", "rich"),
+    *("sqlite3", "uvicorn", "watchfiles", "yaml", "zipfile"),
+}
+"""What a broker does without as long as no harness, no extension and no setting asks for it."""
+
+NOT_YET_IN_A_BROKER = {
+    "lifebus_supervisor.daemon.command_clients",
+    "lifebus_supervisor.renewal.composing",
+    "lifebus_supervisor.tailing.database",
+    "lifebus_transports.processes.warm",
+}
 
 
 def loaded_by(program: str, shell: Shell) -> set[str]:
@@ -56,10 +67,24 @@ def test_an_event_of_a_built_in_adapter_waits_for_no_adapter_to_load(alone: Shel
     assert "lifebus_adapters" not in found
 
 
-def test_the_broker_loads_no_colours_and_asks_for_no_installed_package(alone: Shell) -> None:
-    found = loaded_by(BROKER, alone)
-    assert "structlog" in found
-    assert {"rich", "pygments", "email"} & found == set()
+@pytest.mark.parametrize("words", [[], ["--log-format=json"]])
+def test_a_broker_has_loaded_only_what_it_runs(alone: Shell, words: list[str]) -> None:
+    command = [sys.executable, "-I", "-c", BROKER.format(words=words)]
+    address = alone.directory / "ready.sock"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ready:
+        ready.bind(str(address))
+        ready.settimeout(PATIENCE_S)
+        environment = {**alone.environment, "NOTIFY_SOCKET": str(address)}
+        with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
+            try:
+                assert ready.recv(64).startswith(b"READY=1")
+            finally:
+                process.terminate()
+            loaded = process.communicate(timeout=PATIENCE_S)[1].split()
+    assert process.returncode == 0
+    assert "lifebus_supervisor.supervision.supervisor" in loaded
+    assert {name.partition(".")[0] for name in loaded} & NOT_IN_A_BROKER == set()
+    assert NOT_YET_IN_A_BROKER & set(loaded) == set()
 
 
 @pytest.mark.parametrize("width", [30, 40, 80, 99, 100, 200])

@@ -82,10 +82,9 @@ def _dispatch(arguments: "Sequence[str]") -> int:
         from lifebus.cli.contract.version import version  # noqa: PLC0415
 
         return version()
-    if list(arguments[:2]) in (["app-server", "tee"], ["app-server", "run"]):  # an editor waits for its server
-        code = _run_proxy(arguments[1], arguments[2:])
-        if code is not None:
-            return code
+    code = _run_plainly(arguments)
+    if code is not None:
+        return code
     from cyclopts import CycloptsError  # noqa: PLC0415
 
     from lifebus.cli.app import make_app  # noqa: PLC0415
@@ -98,6 +97,17 @@ def _dispatch(arguments: "Sequence[str]") -> int:
 
         raise UsageError(plain_words(fault, arguments)) from None
     return int(result) if isinstance(result, int) else 0
+
+
+def _run_plainly(arguments: "Sequence[str]") -> int | None:
+    """Run what has to start quickly, or stays long, without the parser; None where it has to read the words."""
+    if list(arguments[:2]) in (["app-server", "tee"], ["app-server", "run"]):  # an editor waits for its server
+        return _run_proxy(arguments[1], arguments[2:])
+    if arguments[0] == "up":
+        from lifebus.cli.bus.broker_process import up_plainly  # noqa: PLC0415
+
+        return up_plainly(arguments[1:])
+    return None
 
 
 def _run_proxy(kind: str, words: "Sequence[str]") -> int | None:

@@ -12,11 +12,11 @@ import structlog
 from lifebus_broker.routing.fan_out import Fanout
 from lifebus_supervisor.configuration.adapters import configured_adapters
 from lifebus_supervisor.configuration.settings import Settings
-from lifebus_supervisor.daemon.command_clients import add_command_clients
 from lifebus_supervisor.daemon.composition import Core, Daemon, compose_core, compose_daemon
 from lifebus_supervisor.daemon.gateway import open_gateway
 from lifebus_supervisor.daemon.halt import EXIT_IO, EXIT_OK, Halt
 from lifebus_supervisor.daemon.notification_rules import running_rules
+from lifebus_supervisor.daemon.optional_parts import add_configured_clients, start_configured_renewals
 from lifebus_supervisor.daemon.periodic import publish_beacon, publish_beacons, sweep_leases
 from lifebus_supervisor.daemon.process import set_up_process
 from lifebus_supervisor.daemon.sockets import claim_sockets
@@ -24,7 +24,6 @@ from lifebus_supervisor.daemon.storage import close_ledger, hold_state, open_led
 from lifebus_supervisor.metrics.text_file import MetricsFile
 from lifebus_supervisor.queue.composing import start_queue
 from lifebus_supervisor.queue.recovery import load_jobs
-from lifebus_supervisor.renewal.composing import start_renewals
 from lifebus_supervisor.runtime.composing import recover_runs, start_runs
 from lifebus_supervisor.runtime.inbox.composing import start_inbox
 from lifebus_supervisor.supervision.composition import recover_sessions, start_supervision
@@ -110,13 +109,13 @@ async def _recover(core: Core) -> None:
     await core.transcripts.load()
     await recover_runs(core.runs)
     await load_jobs(core.queue)
-    add_command_clients(core.settings, core.bus.clients, tasks)
+    add_configured_clients(core)
 
 
 async def _start(daemon: Daemon) -> None:
     """Open the hook socket behind the others, then start what runs beside."""
     tasks, settings = daemon.tasks, daemon.settings
-    await start_renewals(settings, daemon.bus, Commands(tasks).run_once, tasks)
+    await start_configured_renewals(daemon)
     # The spool is drained before the socket opens: its calls are older than any that come in now.
     await daemon.hooks.open(tasks)
     # A long history is read only now, so that hooks do not wait for it.

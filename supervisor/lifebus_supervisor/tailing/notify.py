@@ -10,7 +10,6 @@ from typing import Final
 
 import anyio
 import structlog
-import watchfiles
 
 from lifebus_supervisor.tailing.blocking_call import BlockingCall
 
@@ -89,7 +88,9 @@ def _changes(folders: Sequence[str], stop: threading.Event) -> Generator[bool, N
         stop.wait(_RECHECK_S)
         yield False
         there = [folder for folder in folders if os.path.isdir(folder)]  # noqa: PTH112
-    for changes in watchfiles.watch(
+    from watchfiles import watch  # noqa: PLC0415  only where a harness has folders
+
+    for changes in watch(
         *there,
         watch_filter=None,
         debounce=int(_APART_S * 1000),

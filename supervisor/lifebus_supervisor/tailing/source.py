@@ -9,7 +9,6 @@ from typing import Final, cast
 from msgspec import Struct
 
 from lifebus_adapters.shared.telemetry import DatabaseReader, RecordReader, SourceSpec, Surroundings
-from lifebus_supervisor.tailing.database import DatabaseTail
 from lifebus_supervisor.tailing.decode import Decoder, DefectLog, ReadResult
 from lifebus_supervisor.tailing.discovery import DiscoveredFile, SourceRoot
 from lifebus_supervisor.tailing.events import FileUpdate, TailLimits
@@ -211,6 +210,8 @@ class SourceFiles:
         decoder, form = Decoder(self._defects), self.source.form
         make = partial(self.source.make_reader, sighting.place.shown, self._surroundings)
         if form == "database":
+            from lifebus_supervisor.tailing.database import DatabaseTail  # noqa: PLC0415  a second SQLite, for OpenCode
+
             make_reader = cast("Callable[[], DatabaseReader]", make)
             return DatabaseTail(decoder, make_reader, uid=self._uid, history=sighting.history != 0)
         return FileTail(

@@ -1,6 +1,6 @@
 """Manifests from JSON, and the files that ship beside a harness's code."""
 
-from importlib import resources
+import pkgutil
 
 from lifebus_contract import (
     AdapterManifest,
@@ -31,6 +31,13 @@ def load_third_party(data: bytes) -> RegisteredAdapter:
 
 
 def package_file(package: str, name: str) -> bytes:
-    """Return a file that ships in a package, such as a harness's manifest or its example calls."""
-    # Through importlib.resources, because the package may be inside a zip file.
-    return resources.files(package).joinpath(name).read_bytes()
+    """Return a file that ships in a package, such as a harness's manifest or its example calls.
+
+    Raises:
+        OSError: the package has no such file.
+    """
+    # Through the package's loader, because it may be inside a zip file; `importlib.resources` loads 15 modules for it.
+    found = pkgutil.get_data(package, name)
+    if found is None:
+        raise FileNotFoundError(f"{package} comes from where no files can be read")
+    return found

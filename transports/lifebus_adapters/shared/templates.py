@@ -5,18 +5,18 @@ A text has places such as ``@LAUNCHER@``; each is filled with a value that is al
 
 import re
 import shlex
-from importlib import resources
 from typing import Any, Final
 
 import msgspec
+
+from lifebus_adapters.shared.manifests import package_file
 
 _PLACE: Final = re.compile(r"@([A-Z]+)@")
 
 
 def template(folder: str, name: str) -> str:
     """Return a text of the package: `folder` is ``texts`` or an adapter's id."""
-    # Through importlib.resources, because the package may be inside a zip file.
-    return resources.files("lifebus_adapters").joinpath(folder, name).read_text("utf-8")
+    return package_file("lifebus_adapters", f"{folder}/{name}").decode()
 
 
 def fill(text: str, **values: str) -> str:

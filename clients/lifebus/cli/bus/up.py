@@ -1,23 +1,20 @@
 """`lifebus up`: the broker, in the foreground or in the background."""
 
-import gc
-import os
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
 
+from lifebus.cli.bus.broker_process import name_config, places_text, run_broker, say_link
 from lifebus.cli.exit_codes import ExitCode, UsageError
 from lifebus.cli.log_library import load_log_library
-from lifebus.cli.terminal import color_wanted, put_json, say
+from lifebus.cli.terminal import put_json, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lifebus_supervisor.configuration.settings import Settings
-    from lifebus_supervisor.daemon.composition import Daemon
 
 
 @Parameter(name="*")
@@ -103,9 +100,8 @@ def up(
         raise UsageError("--json: only with --detach; a broker in the foreground answers nothing")
     found, _ = load(settings.as_flags(), config_path=config)
     if config is not None:
-        # The commands that the broker runs for itself read the same file.
-        os.environ["LIFEBUS_CONFIG"] = str(config.absolute())
-    return _start(found, settings, config, json=json) if detach else _serve(found)
+        name_config(config)
+    return _start(found, settings, config, json=json) if detach else run_broker(found)
 
 
 def _start(found: "Settings", flags: SettingFlags, config: Path | None, *, json: bool) -> int:
@@ -118,8 +114,8 @@ def _start(found: "Settings", flags: SettingFlags, config: Path | None, *, json:
     if outcome.ready:
         if not json:
             say(f"lifebus is up: process {outcome.pid}", color="green")
-            say(_places_text(found) + f"\n  log      {found.usual_log_file}")
-            _say_link(found)
+            say(places_text(found) + f"\n  log      {found.usual_log_file}")
+            say_link(found)
             say("  next     `lifebus tail` follows it; `lifebus down` stops it", color="dim")
         return ExitCode.OK
     _say_not_started(outcome.exit_code, found.usual_log_file, outcome.log)
@@ -139,72 +135,6 @@ def _say_not_started(exit_code: int | None, log: Path, lines: "Sequence[str]") -
         say(f"    {line}")
 
 
-def _serve(found: "Settings") -> int:
-    """Run the broker in this process."""
-    from lifebus_supervisor.daemon.log_file import LogFile  # noqa: PLC0415
-    from lifebus_supervisor.daemon.logging import configure  # noqa: PLC0415
-    from lifebus_supervisor.daemon.readiness import take_address  # noqa: PLC0415
-
-    # First: no program that is started from here on may see it.
-    address = take_address()
-    file = LogFile(found.log_file) if found.log_file is not None else None
-    # Before anything else logs: what comes earlier would be in another form.
-    limit = configure(found.log, file, color=file is None and color_wanted(sys.stderr))
-    code = _run(found, address)
-    # Said at the end, when the log has room again: a flood of lines must not hide that lines are missing.
-    if limit.dropped:
-        import structlog  # noqa: PLC0415
-
-        structlog.get_logger("lifebus.log").warning("log_lines_dropped", total=limit.dropped)
-    return code
-
-
-def _run(settings: "Settings", address: str | None) -> int:
-    # What is imported stays: collecting while a thousand modules load is a sixth of the start, and finds nothing.
-    gc.disable()
-    import anyio  # noqa: PLC0415
-
-    from lifebus_supervisor.daemon.lifecycle import run  # noqa: PLC0415
-    from lifebus_supervisor.daemon.readiness import READY, tell  # noqa: PLC0415
-
-    gc.freeze()
-    gc.enable()
-
-    def ready(daemon: "Daemon") -> None:
-        if address is not None:
-            tell(address, READY)
-        # Where things are is for people; a service manager reads the log.
-        elif sys.stderr.isatty():
-            _greet(daemon)
-
-    async def serve() -> int:
-        return await run(settings, on_ready=ready)
-
-    return anyio.run(serve)
-
-
 def _places(settings: "Settings") -> dict[str, str]:
     places = {"runtime_dir": settings.runtime_dir, "state_dir": settings.state_dir, "log": settings.usual_log_file}
     return {name: str(path) for name, path in places.items()}
-
-
-def _places_text(settings: "Settings") -> str:
-    return f"  sockets  {settings.runtime_dir}\n  ledger   {settings.ledger_location}"
-
-
-def _greet(daemon: "Daemon") -> None:
-    """Say where things are, and what to do next."""
-    say("lifebus is up", color="green")
-    say(_places_text(daemon.settings))
-    _say_link(daemon.settings)
-    say("  next     `lifebus tail` in another terminal; Ctrl-C stops", color="dim")
-
-
-def _say_link(settings: "Settings") -> None:
-    """Say where the dashboard is, if the broker has a gateway; the link works once."""
-    if not settings.gateway.enabled:
-        return
-    from lifebus.cli.bus.dashboard import make_link  # noqa: PLC0415
-
-    say(f"  page     {make_link(settings.runtime_dir).url}")
-    say("           works once, for ten minutes; `lifebus dashboard` opens another", color="dim")

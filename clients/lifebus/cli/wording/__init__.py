@@ -1,1 +1,1 @@
-"""Refusals in words of users: those of the parser, and details of the contract."""
+"""Words: command lines that need no parser, and refusals as users read them."""

@@ -3,19 +3,15 @@
 from collections.abc import Iterator
 from typing import Final
 
-from packaging.version import Version
-
 from lifebus_contract.extensions import Compatibility
 from lifebus_supervisor.extensions.rules.manifest import Manifest
-from lifebus_supervisor.extensions.rules.npm_ranges import is_within
+from lifebus_supervisor.extensions.rules.npm_ranges import is_within, read_version
 
 API_VERSION: Final = 1
 """The version of what extensions are offered."""
 
 PROFILE: Final = "lifebus"
 PROFILE_VERSION: Final = "1.0.0"
-
-_API: Final = Version(f"{API_VERSION}.0.0")
 
 
 def check_compatibility(manifest: Manifest) -> Compatibility:
@@ -36,8 +32,9 @@ def _api_reasons(manifest: Manifest) -> Iterator[str]:
     asked, within = manifest.api_version, manifest.api_range
     if asked is not None and asked != API_VERSION:
         yield f"it is made for version {asked} of the extension API; this is version {API_VERSION}"
-    if within is not None and not is_within(_API, within.alternatives):
-        yield f"it is made for versions `{within.text}` of the extension API; this is {_API}"
+    ours = read_version(f"{API_VERSION}.0.0")
+    if within is not None and not is_within(ours, within.alternatives):
+        yield f"it is made for versions `{within.text}` of the extension API; this is {ours}"
 
 
 def _profile_reasons(manifest: Manifest) -> Iterator[str]:
@@ -48,5 +45,5 @@ def _profile_reasons(manifest: Manifest) -> Iterator[str]:
         names = ", ".join(one.name for one in manifest.profiles)
         yield f"it is made for the profiles {names}; this is {PROFILE}"
     for one in ours:
-        if one.demand is not None and not is_within(Version(PROFILE_VERSION), one.demand.alternatives):
+        if one.demand is not None and not is_within(read_version(PROFILE_VERSION), one.demand.alternatives):
             yield f"it is made for `{one.demand.text}` of the profile {PROFILE}; this is {PROFILE_VERSION}"

@@ -5,10 +5,11 @@ name, because a range that is guessed at would load what its author has excluded
 """
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.version import InvalidVersion, Version
+if TYPE_CHECKING:
+    from packaging.specifiers import SpecifierSet
+    from packaging.version import Version
 
 _PART: Final = r"(?:0|[1-9]\d{0,8}|[xX*])"
 _PARTIAL: Final = rf"[v=]?\s*({_PART})(?:\.({_PART})(?:\.({_PART}))?)?"
@@ -18,7 +19,7 @@ _LONGEST: Final = 256
 _WHOLE: Final = 3
 _NONE: Final = "<0.0.0.dev0"
 
-Range = tuple[SpecifierSet, ...]
+Range = tuple["SpecifierSet", ...]
 """Alternatives: a version lies within where it lies within one of them."""
 
 
@@ -34,7 +35,9 @@ def read_npm_range(text: str) -> Range:
     """
     if len(text) > _LONGEST:
         raise UnreadableRange(f"a range of more than {_LONGEST} characters")
-    return tuple(_alternative(part.strip()) for part in text.split("||"))
+    from packaging.specifiers import SpecifierSet  # noqa: PLC0415  only where an extension asks for a version
+
+    return tuple(SpecifierSet(_alternative(part.strip())) for part in text.split("||"))
 
 
 def read_pep440_range(text: str) -> Range:
@@ -45,33 +48,38 @@ def read_pep440_range(text: str) -> Range:
     """
     if len(text) > _LONGEST:
         raise UnreadableRange(f"a range of more than {_LONGEST} characters")
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415  as above
+
     try:
         return (SpecifierSet(text),)
     except InvalidSpecifier:
         raise UnreadableRange(f"`{text}` is no range such as `>=1,<2`") from None
 
 
-def read_version(text: str) -> Version:
+def read_version(text: str) -> "Version":
     """Return a version, completed to three numbers as npm's loose form allows: ``1`` is ``1.0.0``.
 
     Raises:
         UnreadableRange: it is none.
     """
+    from packaging.version import InvalidVersion, Version  # noqa: PLC0415  as above
+
     try:
         return Version(text.strip().removeprefix("v"))
     except InvalidVersion:
         raise UnreadableRange(f"`{text[:64]}` is no version") from None
 
 
-def is_within(version: Version, alternatives: Range) -> bool:
+def is_within(version: "Version", alternatives: Range) -> bool:
     """Whether a version lies within a range; pre-releases are tested as all others are."""
     return any(one.contains(version, prereleases=True) for one in alternatives)
 
 
-def _alternative(text: str) -> SpecifierSet:
+def _alternative(text: str) -> str:
+    """Return one alternative as `packaging` writes it."""
     if (found := _HYPHEN.fullmatch(text)) is not None:
         parts = found.groups()
-        return SpecifierSet(",".join(filter(None, (_from(_numbers(parts[:3])), _up_to(_numbers(parts[3:]))))))
+        return ",".join(filter(None, (_from(_numbers(parts[:3])), _up_to(_numbers(parts[3:])))))
     clauses: list[str] = []
     at = 0
     while at < len(text):
@@ -80,7 +88,7 @@ def _alternative(text: str) -> SpecifierSet:
             raise UnreadableRange(f"`{text[at:][:64]}` is not understood in the npm range `{text[:64]}`")
         clauses.append(_clause(found[1] or "=", _numbers(found.groups()[1:])))
         at = found.end()
-    return SpecifierSet(",".join(filter(None, clauses)))
+    return ",".join(filter(None, clauses))
 
 
 def _numbers(parts: tuple[str | None, ...]) -> tuple[int, ...]:

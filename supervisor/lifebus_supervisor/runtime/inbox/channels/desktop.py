@@ -4,7 +4,6 @@ Arguments of a process can be read by others: only the title stands there, and h
 says more.
 """
 
-import html
 import os
 import shutil
 import sys
@@ -73,9 +72,11 @@ async def show_on_desktop(
 
 
 def _words(delivery_id: str, title: str, body: str) -> tuple[str, ...]:
+    from html import escape  # noqa: PLC0415  it loads the names of 2,000 characters
+
     # A body may be read as markup, a title never is.
     hint = f"--hint=string:x-lifebus-delivery:{delivery_id}"
-    return ("notify-send", "--app-name=lifebus", hint, "--", title, html.escape(body, quote=False))
+    return ("notify-send", "--app-name=lifebus", hint, "--", title, escape(body, quote=False))
 
 
 def _mac_words(title: str, body: str) -> tuple[str, ...]:
