@@ -266,7 +266,7 @@ class RowsCheck:
 
     def _position_of(self, key: str) -> int | None:
         """Return where a key leads: 0 where it is not what was written, None where it is unknown."""
-        found = self._execute("SELECT digest, position FROM keys WHERE key = ?", (key,)).fetchone()
+        found = self._first("SELECT digest, position FROM keys WHERE key = ?", key)
         if found is None:
             return None
         return int(found[1]) if unguarded(key, found[0], found[1]) is not None else 0
@@ -275,7 +275,7 @@ class RowsCheck:
         """Return what a row continues that is not part of this pass."""
         if row.position == row.first_position:
             return _Seen()
-        found = self._execute(_BEFORE, (row.previous, row.stream)).fetchone()
+        found = self._first(_BEFORE, row.previous, row.stream)
         if found is None:
             return _Seen()
         position, sequence, link, *state = found
@@ -285,5 +285,9 @@ class RowsCheck:
         self._wrong.append(f"row {position}: {what}")
 
     def _one(self, statement: str, *values: object) -> Any:
-        found = self._execute(statement, values).fetchone()
+        found = self._first(statement, *values)
         return None if found is None else found[0]
+
+    def _first(self, statement: str, *values: object) -> Any:
+        # to its end: a read that is left open outlasts its transaction, and the log cannot be cut off meanwhile
+        return next(iter(self._execute(statement, values).fetchall()), None)
