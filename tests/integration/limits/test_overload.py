@@ -103,7 +103,6 @@ async def test_what_exceeds_the_backlog_is_refused_at_once_and_nothing_of_it_is_
 async def test_the_client_library_meets_busy_with_patience_and_everything_is_recorded_once() -> None:
     sent = requests(MAX_QUEUED + 2_000)
     async with running_bus() as daemon, connected(daemon, "eager") as bus:
-        bus.timeout = 20.0
         with small_backlog(daemon) as counters:
             async with asyncio.TaskGroup() as tasks, blocked_writer(daemon):
                 emitting = [tasks.create_task(bus.emit(request)) for request in sent]
@@ -119,7 +118,6 @@ async def test_the_client_library_meets_busy_with_patience_and_everything_is_rec
 async def test_a_long_list_that_meets_busy_in_its_middle_is_recorded_whole() -> None:
     sent = requests(MAX_QUEUED // 2)
     async with running_bus() as daemon, connected(daemon, "eager") as bus:
-        bus.timeout = 20.0
         with small_backlog(daemon) as counters:
             async with asyncio.TaskGroup() as tasks, blocked_writer(daemon):
                 emitting = tasks.create_task(bus.emit(sent))

@@ -86,9 +86,12 @@ class PluginRun:
     def spooled(self, count: int) -> bytes:
         """Wait until so many calls are in the spool, and return it."""
         calls = self.directory / "state" / "spool" / "calls"
-        until = time.monotonic() + PATIENCE_S
+        until, found = time.monotonic() + PATIENCE_S, 0
         while time.monotonic() < until:
             data = calls.read_bytes() if calls.exists() else b""
-            if data.count(b'{"v":1,') == count:
+            found = data.count(b'{"v":1,')
+            if found == count:
                 return data
-        raise TimeoutError(f"not {count} calls in {calls}")
+            time.sleep(0.01)
+        there = sorted(path.name for path in calls.parent.iterdir())
+        raise TimeoutError(f"{found} and not {count} calls in {calls}, beside {there}")
