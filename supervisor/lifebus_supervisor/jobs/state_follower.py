@@ -41,8 +41,8 @@ _REST_IN_TRAFFIC: Final = 3
 _TRAFFIC: Final = 300
 """So many receipts a second are traffic: what follows them waits for a pause."""
 
-_MOST_BEHIND: Final = 65_536
-"""How many receipts may wait for a pause: more than these are followed beside the traffic."""
+_MOST_BEHIND: Final = 32_768
+"""How many receipts may wait for a pause: more than these are followed beside the traffic, without any rest."""
 
 _AGAIN_S: Final = 5.0
 """How long the follower waits before it tries again where the log could not be read."""
@@ -195,11 +195,11 @@ class StateFollowerTask:
     async def _rest(self, took_s: float, least_s: float) -> None:
         """Pause after a piece that took so long, and until traffic pauses, unless that leaves the state far behind."""
         pause = max(least_s, took_s * (_REST_IN_TRAFFIC if self._is_busy else _REST_FACTOR))
-        while True:
+        while self._head - self._position <= _MOST_BEHIND:
             head = self._head
             await anyio.sleep(pause)
             self._is_busy = self._head - head >= _TRAFFIC * pause
-            if not self._is_busy or self._head - self._position > _MOST_BEHIND:
+            if not self._is_busy:
                 return
             pause = _REST_S
 
