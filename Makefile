@@ -15,6 +15,8 @@ ifneq ($(origin PYTHON),file)
 $(if $(filter-out $(WANTED),$(call BASE,$(VENV)/bin/python)),$(error another Python of this version made $(VENV): remove it))
 endif
 PIP := bin/pip install -qq --disable-pip-version-check
+# The newest axe-core, which the dashboard is checked with: of its package the one file, and no Playwright.
+AXE := $(PIP) --no-deps 'axe-playwright-python>=0.1.8'
 ARGS ?=
 EFFORT ?= 1
 # What differs between Pythons, and what the libraries do for us: seconds, on each one that is here.
@@ -89,6 +91,7 @@ $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/.developing: $(VENV)/.installed
 	@$(call group,$(VENV),dev)
+	@$(VENV)/$(AXE)
 	@touch $@
 
 # What those libraries need themselves is as new as pip likes, and so are the tools.

@@ -3,14 +3,15 @@
 import base64
 import json
 import shutil
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from itertools import count
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
 from typing import Any, Final
 
 import anyio
+import psutil
 from anyio.abc import TaskGroup
 from anyio.streams.text import TextReceiveStream
 from websockets.asyncio.client import ClientConnection, connect
@@ -48,10 +49,11 @@ class BrowserRefused(Exception):
 
 
 class Page:
-    """A page; `faults` are the exceptions, failed checks of its policy and errors that it reported."""
+    """A page of the browser `pid`; `faults` are exceptions, failed checks of its policy and errors that it reported."""
 
     def __init__(self, connection: ClientConnection, session: str) -> None:
         self.faults: list[str] = []
+        self.pid = 0
         self._connection = connection
         self._session = session
         self._numbers = count(1)
@@ -129,6 +131,31 @@ class Page:
         found = await self.call("Page.captureScreenshot", format="png")
         await anyio.Path(path).write_bytes(base64.b64decode(found["data"]))
 
+    async def type(self, text: str) -> None:
+        """Type a text where the focus is."""
+        await self.call("Input.insertText", text=text)
+
+    async def tab_to(self, selector: str, most: int = 150) -> None:
+        """Press Tab until an element has the focus."""
+        for _ in range(most):
+            await self.press("Tab")
+            if await self.run(f"document.activeElement.matches({json.dumps(selector)})"):
+                return
+        raise AssertionError(f"Tab never comes to {selector}\n{await self.text()}")
+
+    @contextmanager
+    def asleep(self) -> Generator[None]:
+        """Have the whole browser stand still, as a laptop that sleeps."""
+        browser = psutil.Process(self.pid)
+        processes = [browser, *browser.children(recursive=True)]
+        for one in processes:
+            one.suspend()
+        try:
+            yield
+        finally:
+            for one in processes:
+                one.resume()
+
     async def listen(self) -> None:
         """Take what the browser sends."""
         try:
@@ -163,8 +190,10 @@ async def open_page(directory: Path) -> AsyncGenerator[Page]:
         try:
             assert process.stderr is not None
             url = await _address(TextReceiveStream(process.stderr, errors="replace"), tasks)
-            async with connect(url, max_size=None, proxy=None, compression=None) as connection:
-                yield await _attach(connection, tasks)
+            async with connect(url, max_size=None, proxy=None, compression=None, ping_interval=None) as connection:
+                page = await _attach(connection, tasks)
+                page.pid = process.pid
+                yield page
                 tasks.cancel_scope.cancel()
         finally:
             process.kill()

@@ -1,4 +1,4 @@
-"""A page of the dashboard that is logged in, and the screens that it has."""
+"""A page of the dashboard that is logged in, and what is recorded for it."""
 
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -22,20 +22,19 @@ from support.paths import CAPTURES
 from support.transports.browser import Page, open_page
 from support.transports.gateway import Address, running_gateway
 
-SCREENS: Final = {
-    "now": "Needs you",
-    "session": "Choose a session.",
-    "session/claude/s1": " of ",
-    "tail": "receipts from",
-    "inbox": "No question waits for an answer.",
-    "jobs": "There is no such job.",
-    "ledger": "No receipt is known to be damaged.",
-    "hooks": "none since the broker started",
-    "doctor": "What was found",
-    "clients": "Callback clients",
-    "capabilities": "Claude Code (claude)",
-}
-"""Each screen, and a text that it shows once it is there."""
+POSITIONS: Final = """
+(async () => {
+  const list = document.querySelector('.list');
+  const found = new Set();
+  for (let top = 0; top <= list.scrollHeight; top += list.clientHeight / 2) {
+    list.scrollTop = top;
+    await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+    for (const one of list.querySelectorAll('.position')) found.add(Number(one.textContent));
+  }
+  return [...found].sort((one, other) => one - other);
+})()
+"""
+"""Every position that the tail shows, read by scrolling through it."""
 
 
 def client_of(daemon: Daemon) -> AbstractAsyncContextManager[lifebus.Bus]:

@@ -1,12 +1,8 @@
 """The dashboard in a real browser: login, what it shows, and that it misses nothing while others are gone."""
 
-import json
-import os
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-import anyio
 import pytest
 
 import lifebus
@@ -15,25 +11,11 @@ from lifebus_supervisor.daemon.composition import Daemon
 from support.integration.hooking import call_hook
 from support.running import short_directory
 from support.transports.browser import BROWSER, open_page
-from support.transports.cables import laid_cable
-from support.transports.dashboards import SCREENS, client_of, enter
+from support.transports.dashboard_world import recorded_positions
+from support.transports.dashboards import POSITIONS, client_of, enter
 from support.transports.gateway import emit, running_gateway
 
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
-
-POSITIONS: Final = """
-(async () => {
-  const list = document.querySelector('.list');
-  const found = new Set();
-  for (let top = 0; top <= list.scrollHeight; top += 200) {
-    list.scrollTop = top;
-    await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
-    for (const one of list.querySelectorAll('.position')) found.add(Number(one.textContent));
-  }
-  return [...found].sort((one, other) => one - other);
-})()
-"""
-"""Every position that the tail shows, read by scrolling through it."""
 
 
 async def work(daemon: Daemon, bus: lifebus.Bus) -> None:
@@ -112,30 +94,8 @@ async def test_nothing_is_missed_while_the_broker_restarts(tmp_path: Path) -> No
                 await emit(bus, "s1", 30)
                 await page.shows("live again: nothing was missed")
                 await page.shows("50 receipts from position 1 to 50")
-                assert await page.run(POSITIONS) == list(range(1, 51))
+                assert await page.run(POSITIONS) == recorded_positions(home / "state") == list(range(1, 51))
                 assert page.faults == []
-
-
-async def test_nothing_is_missed_while_the_network_is_gone(tmp_path: Path) -> None:
-    async with (
-        open_page(tmp_path / "profile") as page,
-        laid_cable() as cable,
-        running_gateway(hosts=f"localhost:{cable.port}") as (daemon, address),
-        client_of(daemon) as bus,
-    ):
-        cable.target = address.port
-        await emit(bus, "s1", 10)
-        await enter(page, daemon, port=cable.port)
-        await page.open(f"http://localhost:{cable.port}/#/tail")
-        await page.shows("10 receipts from position 1 to 10")
-        cable.cut()
-        await emit(bus, "s1", 40)
-        # Nobody tells a page that its network is gone: it has to find out.
-        await page.until("document.querySelector('#connection').dataset.state === 'away'")
-        cable.mend()
-        await page.shows("live again: nothing was missed")
-        await page.shows("50 receipts from position 1 to 50")
-        assert await page.run(POSITIONS) == list(range(1, 51))
 
 
 async def test_what_is_gone_is_said(tmp_path: Path) -> None:
@@ -198,33 +158,3 @@ async def test_the_tail_pauses_without_loss_filters_and_jumps(tmp_path: Path) ->
         await page.click("Copy as command")
         await page.shows("Copied: lifebus tail --session codex/s1 --event session.started")
         assert page.faults == []
-
-
-def axe_core() -> anyio.Path:
-    """axe-core, out of a package of its own; LIFEBUS_AXE names another version."""
-    package = find_spec("axe_core_python")
-    folder = None if package is None else package.submodule_search_locations
-    named = os.environ.get("LIFEBUS_AXE")
-    if not named and not folder:
-        pytest.skip("axe-core is not installed: `pip install axe-core-python`, or name its axe.min.js in LIFEBUS_AXE")
-    return anyio.Path(named or Path((folder or [""])[0]) / "axe.min.js")
-
-
-async def test_no_screen_has_a_serious_fault_of_accessibility(tmp_path: Path) -> None:
-    source = axe_core()
-    async with (
-        open_page(tmp_path / "profile") as page,
-        running_gateway() as (daemon, address),
-        client_of(daemon) as bus,
-    ):
-        await work(daemon, bus)
-        await enter(page, daemon)
-        await page.run(f"void {await source.read_text()}")
-        for name, text in SCREENS.items():
-            await page.open(f"{address.url}/#/{name}")
-            await page.shows(text)
-            for colors in ("light", "dark"):
-                await page.size(1440, 900, colors=colors)
-                found = json.loads(await page.run("axe.run().then((found) => JSON.stringify(found.violations))"))
-                serious = [one for one in found if one["impact"] in {"serious", "critical"}]
-                assert serious == [], (name, colors)

@@ -2,17 +2,12 @@
 
 from pathlib import Path
 
-import anyio
 import pytest
 
 import lifebus
-from lifebus_contract import Degradation, RetryClass, SupportState
-from lifebus_contract.consumers import MAX_TRIES, ConsumerSettings
-from lifebus_supervisor.daemon.composition import Daemon
-from support.integration.hooking import call_hook
 from support.integration.serving import content, serving
-from support.patience import PATIENCE_S
 from support.transports.browser import BROWSER, open_page
+from support.transports.dashboard_world import leave_a_dead_letter, lose_pressure
 from support.transports.dashboards import client_of, enter
 from support.transports.gateway import emit, running_gateway
 
@@ -22,40 +17,6 @@ pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium is installe
 def row(words: str) -> str:
     """The text of the row of a table that has these words, where there is one."""
     return f"([...document.querySelectorAll('tr')].find((one) => one.textContent.includes('{words}'))?.innerText)"
-
-
-async def leave_a_dead_letter(bus: lifebus.Bus) -> None:
-    """A consumer that fails on its first receipt each time, and then goes away."""
-    async with bus.consume("desk", ConsumerSettings(retry_ms=1), since="start") as deliveries:
-        poison = await anext(deliveries)
-        while poison.attempt < MAX_TRIES:
-            await poison.nack(delay=0)
-            poison = await anext(deliveries)
-        await poison.nack(delay=0)
-        # It is given up when the next one is handed out.
-        await emit(bus, "s1")
-        await anext(deliveries)
-
-
-async def lose_pressure(daemon: Daemon, bus: lifebus.Bus) -> None:
-    """A session of Claude Code of which it is reported that its transcript is gone."""
-    await call_hook(
-        daemon, "claude", hook_event_name="SessionStart", source="startup", session_id="s1", cwd="/srv/shop"
-    )
-    loss = Degradation(
-        capability="context_pressure",
-        previous_support=SupportState.PARTIAL,
-        current_support=SupportState.UNAVAILABLE,
-        event="capability.degraded",
-        evidence="the transcript is gone",
-        observed_at_epoch_s=1_790_000_000,
-        retry_class=RetryClass.RETRY_AFTER_RECONFIGURE,
-    )
-    request = lifebus.make_request("capability.degraded", "claude", session="s1")
-    await bus.emit(lifebus.Emission(request=request, degradations=(loss,)))
-    with anyio.fail_after(PATIENCE_S):
-        while not any(one.degraded for one in (await bus.status()).harnesses):
-            await bus.tick()
 
 
 async def test_clients_and_capabilities_show_who_is_behind_and_what_is_lost(tmp_path: Path) -> None:

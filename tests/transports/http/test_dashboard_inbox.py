@@ -2,29 +2,17 @@
 
 from pathlib import Path
 
-import anyio
 import pytest
 
-import lifebus
-from lifebus_contract.runs import RunInfo, RunStatus
+from lifebus_contract.runs import RunStatus
 from support.flows import flow, step
 from support.inbox.questions import question
-from support.patience import PATIENCE_S
 from support.transports.browser import BROWSER, Page, open_page
+from support.transports.dashboard_world import BLOCKED, until
 from support.transports.dashboards import client_of, enter
 from support.transports.gateway import running_gateway
 
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
-
-BLOCKED = "if [ ! -e answered ]; then touch answered; echo no credentials >&2; exit 2; fi"
-"""A step that needs a person once."""
-
-
-async def until(bus: lifebus.Bus, run: RunInfo, status: RunStatus) -> RunInfo:
-    with anyio.fail_after(PATIENCE_S):
-        while run.status is not status:
-            run = await bus.flows.wait(run.run_id, run.number)
-    return run
 
 
 async def choose(page: Page, words: str) -> None:

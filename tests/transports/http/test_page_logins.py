@@ -1,9 +1,11 @@
 """How a page logs in: one link, once; a cookie that opens nothing without the page's key; reading without writing."""
 
+import json
 import time
 from itertools import count
 from pathlib import Path
 
+import anyio
 import pytest
 
 from lifebus.cli.bus.dashboard import make_link
@@ -122,6 +124,63 @@ async def test_a_page_stays_logged_in_over_a_restart_and_finds_the_gateway_at_it
             assert again.url == address.url
             async with address.client({KEY_HEADER: key}, cookies=cookies) as client:
                 assert (await client.get("/api/status")).status_code == 200
+
+
+async def test_a_link_is_taken_by_its_own_page_alone_once_and_unchanged() -> None:
+    async with running_gateway() as (daemon, address), address.client({}) as client:
+        code = make_link(daemon.settings.runtime_dir).url.partition("#login=")[2]
+
+        async def denied(given: str, status: int, **headers: str) -> None:
+            kind = {"Content-Type": "application/json"}
+            answer = await client.post("/api/login", json={"code": given}, headers={**kind, **headers})
+            assert (answer.status_code, "set-cookie" in answer.headers) == (status, False), (given, headers)
+
+        own = f"http://localhost:{address.port}"
+        for origin in ("http://localhost:1", "null", own.replace("http:", "https:"), f"{own}.evil.example"):
+            await denied(code, 403, Origin=origin)
+        for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"):
+            await denied(code, 415, **{"Content-Type": kind})
+        # None of that has used the code up; what somebody made of it opens nothing.
+        scope, made, rest = code.split(".", 2)
+        for forged in (f"write.{made}.{rest}", f"{scope}.{int(made) + 1}.{rest}", f"{code}x", code[:-2], f"..{rest}"):
+            await denied(forged, 401)
+        assert (await client.post("/api/login", json={"code": code})).status_code == 200
+        await denied(code, 401)
+
+
+async def test_a_page_that_reads_acts_by_no_way_round() -> None:
+    async with running_gateway() as (daemon, address), address.client({}) as client:
+        key = (await log_in(client, daemon.settings.runtime_dir)).json()["key"]
+        for path in ("/api/questions/q/answer", "/api/flows/r/abort", "/api/consumers/c/reset"):
+            refused = await client.post(path, json={"action": "retry", "responder": "x"})
+            assert (refused.status_code, refused.json()["code"]) == (403, "read_only"), path
+        # The scope is signed: a cookie that says more is none.
+        (name, cookie) = next(iter(client.cookies.items()))
+        raised = {"Cookie": f"{name}={cookie.replace('read', 'write', 1)}"}
+        async with address.client({KEY_HEADER: key, **raised}) as other:
+            assert (await other.post("/api/consumers/c/reset", json={})).status_code == 401
+        for headers in ({"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
+            assert (await client.post("/api/tickets", json={}, headers=headers)).status_code == 403
+        # A key in an address is no key, a page's session is no token, and a cookie alone opens nothing.
+        assert (await client.get(f"/api/status?token={key}")).status_code == 400
+        assert (await client.get("/api/status", headers={"Authorization": f"Bearer {key}"})).status_code == 401
+        del client.headers[KEY_HEADER]
+        for path in ("/api/status", "/api/events"):
+            assert (await client.get(path)).status_code == 401, path
+        assert (await client.post("/api/tickets", json={})).status_code == 401
+
+
+async def test_another_token_ends_every_session_and_every_link() -> None:
+    with short_directory() as home:
+        async with running_gateway(home) as (daemon, address), address.client({}) as client:
+            key = (await log_in(client, daemon.settings.runtime_dir, write=True)).json()["key"]
+            cookies = client.cookies
+            code = make_link(daemon.settings.runtime_dir).url.partition("#login=")[2]
+            found = json.loads((daemon.settings.runtime_dir / "gateway.json").read_bytes())
+        await anyio.Path(found["tokenFile"]).unlink()
+        async with running_gateway(home) as (_, address), address.client({KEY_HEADER: key}, cookies=cookies) as client:
+            assert (await client.get("/api/status")).status_code == 401
+            assert (await client.post("/api/login", json={"code": code})).status_code == 401
 
 
 async def test_what_stands_in_the_file_of_the_last_port_is_only_a_wish() -> None:

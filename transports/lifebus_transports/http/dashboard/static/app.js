@@ -8,16 +8,17 @@ import { failed, keepFocus, keepTimes } from "./parts.js";
 import { gapText } from "./receipts.js";
 import { copy, say } from "./notice.js";
 import { notifications } from "./notifications.js";
-import { addressOf, links, placeOf, screensFor } from "./screens.js";
+import { SCREENS, addressOf, links, placeOf } from "./screens.js";
 import { Store } from "./store.js";
 import { help, listenToKeys } from "./keys.js";
 import { applyTheme, nextTheme } from "./theme.js";
 
+const STATUS_MS = 30_000; // how often is looked who fell silent: nothing comes of those
 const main = document.getElementById("main");
 const store = new Store();
 let screen = null;
 let shows = 0;
-let waitingFor = new Set();
+let waitingFor = null; // nobody begins to wait when the page begins
 
 applyTheme();
 keepTimes();
@@ -41,8 +42,9 @@ async function begin() {
     onState: connection,
   });
   store.listen(announce);
-  listenToKeys({ screens: screensFor(scope), navigate, keys: () => screen?.keys ?? {} });
+  listenToKeys({ navigate, keys: () => screen?.keys ?? {} });
   show(context);
+  setInterval(() => screen && store.refreshSoon(), STATUS_MS);
   return feed.open();
 }
 
@@ -60,7 +62,7 @@ async function guard(work) {
 /** Show the screen of the address; where another one was asked for meanwhile, nothing. */
 async function show(context) {
   const place = placeOf(location.hash);
-  const found = screenOf(context, place);
+  const found = screenOf(place);
   const number = (shows += 1);
   let module;
   try {
@@ -74,6 +76,8 @@ async function show(context) {
   screen?.close?.();
   screen = module.open(context, place);
   keepFocus(main, () => replace(main, screen.node));
+  if (number > 1 && document.activeElement === document.body) main.focus({ preventScroll: true });
+  scrollTo(0, 0);
   document.title = `${found.label} · lifebus`;
   for (const link of document.querySelectorAll("#screens a")) {
     if (link.dataset.screen === found.name) link.setAttribute("aria-current", "page");
@@ -81,15 +85,14 @@ async function show(context) {
   }
 }
 
-function screenOf({ scope }, { name }) {
-  const screens = screensFor(scope);
-  return screens.find((one) => one.name === name) ?? screens[0];
+function screenOf({ name }) {
+  return SCREENS.find((one) => one.name === name) ?? SCREENS[0];
 }
 
 /** Copy the command that shows the same as the address. */
 async function copyCommand(context) {
   const place = placeOf(location.hash);
-  const module = await screenOf(context, place).load();
+  const module = await screenOf(place).load();
   return copy(module.command(place, context));
 }
 
@@ -100,7 +103,12 @@ function navigate(name, parts = [], parameters = {}) {
 function drawFrame(context) {
   const { scope } = context;
   const chooseNotifications = notifications(store, navigate);
-  replace(document.getElementById("screens"), ...links(scope));
+  document.querySelector(".skip").onclick = (event) => {
+    // An address names a screen, and no part of one.
+    event.preventDefault();
+    main.focus();
+  };
+  replace(document.getElementById("screens"), ...links());
   replace(document.getElementById("tools"),
     el("span", { class: "muted" }, scope === "write" ? "may act" : "reads only"),
     el("button", { type: "button", click: () => context.guard(copyCommand(context)) }, "Copy as command"),
@@ -135,7 +143,7 @@ function connectionWords({ word, resume, missing, until, behind, from, why }) {
 function announce({ sessions }) {
   if (!sessions) return;
   const waiting = new Map([...store.sessions].filter(([, one]) => (one.waiting ?? []).some((wait) => wait.waitingFor !== "idle")));
-  for (const [key, one] of waiting) if (!waitingFor.has(key)) say(`${one.name ?? key} waits for you`);
+  for (const [key, one] of waiting) if (waitingFor && !waitingFor.has(key)) say(`${one.name ?? key} waits for you`);
   waitingFor = new Set(waiting.keys());
 }
 

@@ -4,12 +4,13 @@ import { LoggedOut, request } from "./access.js";
 
 const PING_MS = 5_000; // how often the gateway is asked whether it is there
 const SILENT_MS = 12_000; // after how long without an answer the connection is given up
+const DOUBT_MS = 1_000; // how long an answer is waited for after that
 const PAUSES_MS = [250, 500, 1_000, 2_000, 4_000, 8_000];
 
 /** Follows the receipts; `onReceipts` gets lists in order, `onState` every change of `state`. */
 export class Feed {
   constructor({ onReceipts, onState, onGap, onReady }) {
-    this.state = { word: "connecting", since: Date.now(), resume: "none", missing: [], caught: 0 };
+    this.state = { word: "connecting", since: Date.now(), resume: "none", missing: [] };
     this.lastId = null;
     this.on = { onReceipts, onState, onGap, onReady };
     this.tries = 0;
@@ -39,6 +40,7 @@ export class Feed {
     if (this.lastId) query.set("lastEventId", this.lastId);
     const socket = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/api/stream?${query}`);
     this.socket = socket;
+    this.doubts = false;
     this.heard = Date.now();
     socket.onmessage = (message) => socket === this.socket && this.take(message.data);
     socket.onclose = () => socket === this.socket && this.lost("the connection ended");
@@ -46,6 +48,7 @@ export class Feed {
 
   take(data) {
     this.heard = Date.now();
+    this.doubts = false;
     const receipts = [];
     for (const line of data.split("\n")) {
       const frame = JSON.parse(line);
@@ -64,7 +67,7 @@ export class Feed {
     const [{ after, head }] = topics;
     const from = this.state.from ?? null;
     // What follows up to `head` came while this page was away.
-    this.become("live", { resume, caught: 0, behind: Math.max(0, head - after), until: head > after ? head : 0, from });
+    this.become("live", { resume, behind: Math.max(0, head - after), until: head > after ? head : 0, from });
     if (missing.length) this.gap(missing);
     this.on.onReady({ resume, after, head });
   }
@@ -75,16 +78,18 @@ export class Feed {
   }
 
   caughtUp(receipts) {
-    const caught = this.state.caught + receipts.length;
     const until = receipts.at(-1).position >= this.state.until ? 0 : this.state.until;
-    this.become("live", { ...this.state, caught, until });
+    this.become("live", { ...this.state, until });
   }
 
   /** Ask whether the gateway is there; give the connection up where nothing was heard for too long. */
   check() {
-    const silent = Date.now() - this.heard;
-    if (this.socket && silent > SILENT_MS) this.lost("nothing was heard for too long");
-    else if (this.socket?.readyState === WebSocket.OPEN) this.socket.send('{"type":"ping"}');
+    const isSilent = this.socket && Date.now() - this.heard > SILENT_MS;
+    if (isSilent && this.doubts) return this.lost("nothing was heard for too long");
+    // Where the page itself stood still, what came meanwhile is about to be read.
+    if (isSilent) setTimeout(() => this.check(), DOUBT_MS);
+    this.doubts = isSilent;
+    if (this.socket?.readyState === WebSocket.OPEN) this.socket.send('{"type":"ping"}');
     else if (!this.socket && !this.timer && this.state.word === "away") this.open();
   }
 

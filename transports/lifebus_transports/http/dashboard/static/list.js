@@ -129,7 +129,13 @@ export class VirtualList {
     const step = steps[event.key];
     if (step === undefined || event.ctrlKey || event.metaKey || event.altKey || !this.rows.length) return;
     event.preventDefault();
+    event.stopPropagation();
+    this.move(step);
+  }
+
+  /** Choose the row that is so many rows further. */
+  move(step) {
     const from = this.chosen >= 0 ? this.chosen : this.rows.length;
-    this.choose(Math.min(this.rows.length - 1, Math.max(0, from + step)));
+    if (this.rows.length) this.choose(Math.min(this.rows.length - 1, Math.max(0, from + step)));
   }
 }

@@ -23,9 +23,12 @@ export async function copy(text) {
 /** Ask before something is done; return whether the person agreed. */
 export function ask({ title, body, action, danger = false }) {
   const dialog = document.getElementById("dialog");
+  const { id } = document.activeElement;
   return new Promise((resolve) => {
     const done = (answer) => () => {
       dialog.close();
+      // What opened it may have been drawn again meanwhile.
+      if (id) document.getElementById(id)?.focus();
       resolve(answer);
     };
     replace(dialog,

@@ -6,6 +6,7 @@ import { ago, clock, moment } from "./format.js";
 import { ask, say } from "./notice.js";
 
 const TICK_MS = 5_000; // how often relative times are written again
+const READS = "This page only reads. `lifebus dashboard --write` opens one that may act.";
 
 /** Return a time: how long ago it is, and the time of day; the whole time is its title. */
 export function time(ms) {
@@ -25,15 +26,20 @@ export function table({ label, columns, rows, none = "There is nothing." }) {
   if (!rows.length) return empty(none);
   const cells = (row) => columns.map(([, cell], index) => el(index ? "td" : "th", index ? {} : { scope: "row" }, cell(row)));
   // Somebody without a mouse scrolls what has the focus.
-  return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
+  return el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": label },
     el("table", { "aria-label": label },
       el("thead", {}, el("tr", {}, ...columns.map(([heading]) => el("th", { scope: "col" }, heading)))),
       el("tbody", {}, ...rows.map((row) => el("tr", {}, ...cells(row))))));
 }
 
-/** Return what stands where there is nothing, with the command that changes that. */
-export function empty(text, command) {
-  return el("p", { class: "empty muted" }, text, command ? [" ", el("code", {}, command)] : null);
+/** Return a text in whose backquotes is code. */
+export function marked(text) {
+  return text.split("`").map((one, index) => (index % 2 ? el("code", {}, one) : one));
+}
+
+/** Return what stands where there is nothing. */
+export function empty(text) {
+  return el("p", { class: "empty muted" }, ...marked(text));
 }
 
 /** Return a section of a screen, with its heading. */
@@ -112,19 +118,18 @@ export function actionButton({ context, id, label, title, question, path, body =
     say(`Done: ${title}`);
     done?.(answer);
   };
-  const why = mayAct ? null : "This page only reads. `lifebus dashboard --write` opens one that may act.";
+  const why = mayAct ? null : READS;
   return el("button", { type: "button", id, class: danger ? "danger" : null, disabled: !mayAct, title: why, click: run }, label);
 }
 
 /** Return what a page that only reads says beside its actions, null where it may act. */
 export function actHint({ scope }) {
-  return scope === "write" ? null : el("p", { class: "muted" },
-    "This page only reads. ", el("code", {}, "lifebus dashboard --write"), " opens one that may act.");
+  return scope === "write" ? null : empty(READS);
 }
 
 /** Return a list of names with values; those without a value are left out. */
 export function facts(pairs) {
-  const given = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "" && value !== false && value !== 0);
+  const given = pairs.filter(([, value]) => ![null, undefined, "", false, 0].includes(value));
   return el("dl", {}, ...given.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
 }
 

@@ -3,18 +3,18 @@
 import { svg } from "./dom.js";
 
 /** Return a drawing of measures; those without a value are compactions. */
-export function pressureLine(points, { width, height, from, through }) {
+export function pressureLine(points, { width, height }) {
   const measures = points.filter((one) => one.used !== null);
-  if (measures.length < 2 && !from) return null;
-  const begin = from ?? points[0]?.at ?? 0;
-  const end = Math.max(through ?? points.at(-1)?.at ?? 1, begin + 1);
+  if (measures.length < 2) return null;
+  const begin = points[0].at;
+  const end = Math.max(points.at(-1).at, begin + 1);
   const x = (at) => ((at - begin) / (end - begin)) * width;
   const y = (used) => height - 2 - (Math.min(100, used) / 100) * (height - 4);
   const line = measures.map((one, index) => `${index ? "L" : "M"}${x(one.at).toFixed(1)} ${y(one.used).toFixed(1)}`).join("");
   const compactions = points.filter((one) => one.used === null);
-  const last = measures.at(-1)?.used ?? 0;
+  const last = measures.at(-1).used;
   return svg("svg", {
-    class: "pressure", viewBox: `0 0 ${width} ${height}`, role: "img",
+    class: "pressure", viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", role: "img",
     "aria-label": `Context over time: ${last} % at last, ${compactions.length} compactions`,
   },
   svg("line", { x1: 0, x2: width, y1: y(80), y2: y(80), class: "limit" }),

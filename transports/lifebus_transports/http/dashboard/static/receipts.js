@@ -2,6 +2,7 @@
 
 import { el } from "./dom.js";
 import { ago, bytes, clock, moment } from "./format.js";
+import { facts as listed } from "./parts.js";
 
 const MARKS = {
   "session.starting": "◇", "session.started": "◆", "session.ending": "◇", "session.ended": "■",
@@ -49,25 +50,20 @@ export function summary({ status, telemetry_summary: facts, payload_receipts: pa
 /** Return everything that a receipt says, as a list of names and values. */
 export function details({ receipt, position, at }) {
   const plain = Object.entries(receipt).filter(([, value]) => value !== null && typeof value !== "object");
-  const facts = Object.entries(receipt.telemetry_summary).map(([name, value]) => [name, String(value)]);
+  const facts = Object.entries(receipt.telemetry_summary).map(([name, value]) => [name, name.endsWith("_ms") && value > 1e12 ? `${moment(value)} · ${ago(value)}` : String(value)]);
   return el("article", { class: "details", "aria-label": `Receipt ${position}` },
     el("h2", {}, receipt.event),
     el("p", {}, `${moment(at)} · ${ago(at)} · position ${position}`),
     facts.length ? el("h3", {}, "Facts") : null,
-    facts.length ? definitions(facts) : null,
+    facts.length ? listed(facts) : null,
     receipt.payload_receipts.length ? el("h3", {}, "Payloads") : null,
-    ...receipt.payload_receipts.map((one) => definitions([
+    ...receipt.payload_receipts.map((one) => listed([
       ["payload", one.payload_id], ["kind", one.payload_kind], ["placement", one.placement ?? "none"],
       ["status", one.status], ["size", bytes(one.byte_size)],
     ])),
-    ...receipt.capability_degradations.map((one) => definitions(Object.entries(one).map(([name, value]) => [name, String(value)]))),
+    ...receipt.capability_degradations.map((one) => listed(Object.entries(one).map(([name, value]) => [name, String(value)]))),
     ...receipt.warnings.map((one) => el("p", { class: "warn" }, `▽ ${one.message ?? JSON.stringify(one)}`)),
     el("h3", {}, "Receipt"),
-    definitions(plain.map(([name, value]) => [name, String(value)])),
+    listed(plain.map(([name, value]) => [name, String(value)])),
   );
-}
-
-/** Return a list of names with values. */
-export function definitions(pairs) {
-  return el("dl", {}, ...pairs.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
 }

@@ -1,25 +1,20 @@
-// Every screen: its name in addresses, its key after `g`, the scope without which it is not shown, and its module.
+// Every screen: its name in addresses, its key after `g`, and its module.
 
 import { el } from "./dom.js";
 
 /** In the order of the navigation; a module is loaded when its screen is first opened. */
 export const SCREENS = [
-  { name: "now", label: "Now", key: "n", scope: "read", load: () => import("./screens/now.js") },
-  { name: "session", label: "Session", key: "s", scope: "read", load: () => import("./screens/session.js") },
-  { name: "tail", label: "Tail", key: "t", scope: "read", load: () => import("./screens/tail.js") },
-  { name: "inbox", label: "Inbox", key: "i", scope: "read", load: () => import("./screens/inbox.js") },
-  { name: "jobs", label: "Jobs", key: "j", scope: "read", load: () => import("./screens/jobs.js") },
-  { name: "clients", label: "Clients", key: "c", scope: "read", load: () => import("./screens/clients.js") },
-  { name: "capabilities", label: "Capabilities", key: "k", scope: "read", load: () => import("./screens/capabilities.js") },
-  { name: "ledger", label: "Ledger", key: "l", scope: "read", load: () => import("./screens/ledger.js") },
-  { name: "hooks", label: "Hooks", key: "h", scope: "read", load: () => import("./screens/hooks.js") },
-  { name: "doctor", label: "Doctor", key: "d", scope: "read", load: () => import("./screens/doctor.js") },
+  { name: "now", label: "Now", key: "n", load: () => import("./screens/now.js") },
+  { name: "session", label: "Session", key: "s", load: () => import("./screens/session.js") },
+  { name: "tail", label: "Tail", key: "t", load: () => import("./screens/tail.js") },
+  { name: "inbox", label: "Inbox", key: "i", load: () => import("./screens/inbox.js") },
+  { name: "jobs", label: "Jobs", key: "j", load: () => import("./screens/jobs.js") },
+  { name: "clients", label: "Clients", key: "c", load: () => import("./screens/clients.js") },
+  { name: "capabilities", label: "Capabilities", key: "k", load: () => import("./screens/capabilities.js") },
+  { name: "ledger", label: "Ledger", key: "l", load: () => import("./screens/ledger.js") },
+  { name: "hooks", label: "Hooks", key: "h", load: () => import("./screens/hooks.js") },
+  { name: "doctor", label: "Doctor", key: "d", load: () => import("./screens/doctor.js") },
 ];
-
-/** Return the screens that a scope may see. */
-export function screensFor(scope) {
-  return SCREENS.filter((one) => one.scope === "read" || one.scope === scope);
-}
 
 /** Return what an address names: `#/session/claude/ID?at=7` has a name, parts and parameters. */
 export function placeOf(hash) {
@@ -36,8 +31,8 @@ export function addressOf(name, parts = [], parameters = {}) {
 }
 
 /** Return the links of the navigation. */
-export function links(scope) {
-  return screensFor(scope).map(({ name, label, key }) => el("a", {
+export function links() {
+  return SCREENS.map(({ name, label, key }) => el("a", {
     href: addressOf(name), "data-screen": name, title: `Key: g ${key}`, "aria-keyshortcuts": `g ${key}`,
   }, label));
 }

@@ -5,6 +5,7 @@ import { receiptTime } from "./format.js";
 
 const RECENT = 1_000; // receipts that are read at the beginning
 const PRESSURE_POINTS = 120; // measures that are kept of each session
+const MEASURED = 20_000; // receipts that are searched for measures at the beginning
 const REFRESH_MS = 1_000; // how often sessions are read again at most
 
 /** The name of a session in addresses and maps. */
@@ -39,16 +40,21 @@ export class Store {
   async load(head) {
     this.newest = Math.max(this.newest, head);
     const after = Math.max(0, head - RECENT);
-    const pressed = { event: "context.pressure_observed", after: Math.max(0, head - 20_000), limit: 1024 };
-    const [page, measures] = await Promise.all([
-      read("/api/receipts", { after, limit: RECENT }),
-      read("/api/receipts", pressed),
-      this.refresh(),
-    ]);
-    measures.items.map(rowOf).forEach((row) => this.measure(row));
+    const [page] = await Promise.all([read("/api/receipts", { after, limit: RECENT }), this.refresh()]);
     const known = page.items.map(rowOf).filter((row) => row.position <= head);
     this.recent = [...known, ...this.recent.filter((row) => row.position > head)];
     this.tell({ loaded: true });
+    await Promise.all(["context.pressure_observed", "context.compacted"].map((event) => this.readMeasures(event, head)));
+    this.tell({ sessions: true });
+  }
+
+  /** Read what the contexts of the newest receipts were, page by page. */
+  async readMeasures(event, head) {
+    for (let complete = false, after = Math.max(0, head - MEASURED); !complete; ) {
+      const page = await read("/api/receipts", { event, after, limit: 1024 });
+      page.items.map(rowOf).forEach((row) => this.measure(row));
+      ({ complete, next: after } = page);
+    }
   }
 
   /** Take receipts of the stream, in order. */
@@ -74,6 +80,7 @@ export class Store {
     const [sessions, status] = await Promise.all([read("/api/sessions"), read("/api/status")]);
     this.sessions = new Map(sessions.data.map((one) => [sessionKey(one.adapterId, one.sessionId), one]));
     this.status = status;
+    for (const key of this.pressure.keys()) if (!this.sessions.has(key)) this.pressure.delete(key);
     this.tell({ sessions: true });
   }
 

@@ -98,7 +98,7 @@ function cell(manifest, name) {
   const claim = claimsOf(manifest)[name];
   if (!claim) return badge("–", "not claimed", "quiet");
   const [mark, kind] = MARKS[claim.support];
-  const limit = claim.max_bytes ? ` (${claim.max_bytes.toLocaleString()} B)` : "";
+  const limit = claim.max_bytes ? [" ", el("span", { class: "whole" }, `(${claim.max_bytes.toLocaleString()} B)`)] : null;
   return el("span", { title: claim.modes?.length ? `by ${claim.modes.join(", ")}` : null }, badge(mark, claim.support, kind), limit);
 }
 

@@ -52,7 +52,7 @@ function draw(context, { consumers, clients }, view) {
         ["open", (one) => String(one.open)],
         ["dead letters", (one) => (one.dead
           ? el("a", { href: addressOf("clients", [one.name]), id: `dead-${one.name}` }, badge("✗", count(one.dead, "letter"), "bad")) : "none")],
-        ["", (one) => actionButton({
+        ["action", (one) => actionButton({
           context, id: `reset-${one.name}`, label: "Go on at the head", danger: true, title: `Reset ${one.name}`,
           question: `${one.name} leaves out ${count(one.lag, "receipt")} and goes on with what comes from now on. They stay in the ledger.`,
           path: `/api/consumers/${encodeURIComponent(one.name)}/reset`, done: () => view.again(),

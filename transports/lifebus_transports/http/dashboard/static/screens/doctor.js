@@ -3,7 +3,7 @@
 import { REPORT_MS, read } from "../access.js";
 import { el } from "../dom.js";
 import { count } from "../format.js";
-import { badge, reading, table } from "../parts.js";
+import { badge, marked, reading, table } from "../parts.js";
 
 const STATES = { bad: ["✗", "bad", "bad"], warn: ["▽", "note", "warn"], ok: ["✓", "ok", "good"] };
 
@@ -30,7 +30,7 @@ function findings(data) {
     label: "Checks", rows: [...data].sort((one, other) => order.indexOf(one.state) - order.indexOf(other.state)),
     columns: [
       ["Check", (one) => one.check], ["State", (one) => badge(...STATES[one.state])], ["What was found", (one) => one.evidence],
-      ["Repair", (one) => one.fix],
+      ["Repair", (one) => marked(one.fix ?? "")],
     ],
   });
 }

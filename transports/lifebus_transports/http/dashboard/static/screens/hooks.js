@@ -21,10 +21,9 @@ export function open(context) {
     context,
     read: () => Promise.all([read("/api/hooks", {}, REPORT_MS), read("/api/status")]),
     // Without any installation the report is an empty list.
-    draw: ([report, status]) => [
+    draw: ([report, status]) => el("div", { class: "tiles" },
       ...HARNESSES.map((name) => harness(name, report.data.installations ?? [], status)),
-      report.data.launcher && launcher(report.data.launcher),
-    ],
+      report.data.launcher && launcher(report.data.launcher)),
   });
   const again = el("button", { type: "button", id: "hooks-again", click: parts.again }, "Look again");
   return { node: el("section", {}, el("h1", {}, "Hooks"), el("div", { class: "toolbar" }, again), parts.node), close: parts.close };

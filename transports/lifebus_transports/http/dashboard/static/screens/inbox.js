@@ -4,7 +4,7 @@ import { read } from "../access.js";
 import { commandLine } from "../command.js";
 import { el } from "../dom.js";
 import { count } from "../format.js";
-import { actHint, actionButton, badge, empty, facts, onChange, reading, section, table, time } from "../parts.js";
+import { actHint, actionButton, badge, empty, facts, marked, onChange, reading, section, table, time } from "../parts.js";
 import { addressOf } from "../screens.js";
 import { fieldsOf } from "./answer_fields.js";
 
@@ -69,14 +69,20 @@ function waitingForLink({ store }) {
 function card(context, question, again) {
   const { questionId, runId } = question;
   return el("article", { class: "question", "aria-label": question.title, "data-question": questionId },
-    el("h3", {}, question.title), el("p", {}, question.reason),
+    el("h3", {}, marked(question.title)), el("p", {}, marked(question.reason)),
     facts([
       ["kind", question.kind], ["asked by", question.clientId], ["asked", time(question.askedAtMs)],
       ["run", runId && el("a", { href: addressOf("inbox", [runId]) }, runId)], ["step", question.stepId],
-      ...Object.entries(question.context).map(([name, value]) => [name, typeof value === "string" ? value : JSON.stringify(value)]),
+      ...Object.entries(question.context).map(([name, value]) => [name, plain(value)]),
     ]),
     question.suggestedActions.length ? el("ul", {}, ...question.suggestedActions.map((one) => el("li", {}, one))) : null,
     el("div", { class: "toolbar" }, ...question.actions.map((action) => answerButton(context, question, action, again))));
+}
+
+/** Return a value of a question's context as words. */
+function plain(value) {
+  if (Array.isArray(value)) return value.map(plain).join("; ");
+  return value && typeof value === "object" ? Object.entries(value).map(([name, one]) => `${name} ${plain(one)}`).join(", ") : String(value);
 }
 
 function answerButton(context, question, action, again) {

@@ -40,7 +40,7 @@ function overview(context, { parameters }) {
   });
   const filter = el("label", {}, "State ", el("select", { id: "job-state", change: choose },
     el("option", { value: "" }, "any"), ...Object.keys(STATES).map((one) => el("option", { value: one, selected: one === state }, one))));
-  return { ...parts, node: el("section", {}, el("h1", {}, "Jobs"), el("div", { class: "toolbar" }, filter), parts.node) };
+  return { ...parts, node: el("section", {}, el("h1", {}, "Jobs and transcripts"), el("div", { class: "toolbar" }, filter), parts.node) };
 }
 
 function nextLink(next, words, first) {

@@ -31,7 +31,7 @@ export function open(context) {
 
 function drawLedger(found) {
   const { retention, scrub, backup, saves } = found;
-  return [
+  return el("div", { class: "tiles" },
     section("Chain", facts([
       ["writes", found.writable ? badge("✓", "are taken", "good") : badge("✗", "are refused: the disk is full", "bad")],
       ["receipts", `positions ${(found.floor + 1).toLocaleString()} to ${found.head.toLocaleString()}`],
@@ -46,8 +46,7 @@ function drawLedger(found) {
       ["backups", backup ? `every ${backup.everyH} h, ${backup.keep} are kept` : "none are scheduled (backup.folder)"],
       ["newest backup", backup && (backup.lastMs ? time(backup.lastMs) : "none yet")],
       ["last one failed", backup?.fault && badge("✗", backup.fault, "bad")],
-    ])),
-  ];
+    ])));
 }
 
 function scrubFacts({ everyH, part, position, endedMs }) {

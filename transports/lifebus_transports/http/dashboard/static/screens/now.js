@@ -2,12 +2,14 @@
 
 import { el, replace, svg } from "../dom.js";
 import { count, duration, moment } from "../format.js";
-import { keepFocus, time } from "../parts.js";
+import { empty, keepFocus, time } from "../parts.js";
+import { addressOf } from "../screens.js";
 import { nameOf, sessionPlace, stateOf } from "../sessions.js";
 import { sessionKey } from "../store.js";
 import { pressureLine } from "../pressure.js";
 
 const RECENT_MS = 24 * 3_600_000; // ended sessions are shown for so long
+const MOST = 200; // sessions that are shown
 const WORDS = { permission: "to allow something", input: "for an answer", idle: "for the next prompt" };
 
 /** Return the command that shows the same. */
@@ -16,24 +18,28 @@ export function command() {
 }
 
 /** Open the screen. */
-export function open({ store, navigate }) {
+export function open({ store }) {
+  let drawn = new Map(); // session → its card, and of what it was made
   const needs = el("section", { "aria-label": "Who needs you", class: "needs" });
   const cards = el("ul", { class: "cards", "aria-label": "Sessions" });
-  const broker = el("p", { class: "muted" });
+  const [broker, more] = [el("p", { class: "muted" }), el("p", { class: "muted" })];
   const draw = () => {
     const sessions = [...store.sessions.values()].filter((one) => !one.ended || Date.now() - one.lastAtMs < RECENT_MS);
-    sessions.sort((one, other) => rank(one) - rank(other) || other.lastAtMs - one.lastAtMs);
+    sessions.sort((one, other) => rank(one) - rank(other) || other.startedAtMs - one.startedAtMs);
+    const shown = sessions.slice(0, MOST).map((one) => [one, cardOf(one, store, drawn)]);
+    drawn = new Map(shown.map(([one, made]) => [keyOf(one), made]));
     keepFocus(needs, () => replace(needs, ...needing(sessions)));
-    keepFocus(cards, () => replace(cards, ...(sessions.length ? sessions.slice(0, 200).map((one) => card(one, store)) : [empty(store)])));
+    keepFocus(cards, () => replace(cards, shown.map(([, { node }]) => node), sessions.length ? null : el("li", {}, none(store))));
+    replace(more, sessions.length > MOST ? `${count(sessions.length - MOST, "further session is", "further sessions are")} not shown.` : "");
     replace(broker, summary(store));
   };
   const soon = once(draw);
-  const stop = store.listen(soon);
+  // Sessions are read again soon after their receipts came.
+  const stop = store.listen(({ sessions, loaded }) => (sessions || loaded) && soon());
   const timer = setInterval(soon, 5_000);
   draw();
   return {
-    node: el("section", { class: "now" }, el("h1", {}, "Now"), broker, needs, cards),
-    keys: { Enter: () => navigate("tail") },
+    node: el("section", { class: "now" }, el("h1", {}, "Now"), broker, needs, cards, more),
     close() {
       stop();
       clearInterval(timer);
@@ -51,11 +57,12 @@ function needing(sessions) {
     .filter((wait) => wait.waitingFor !== "idle").map((wait) => [session, wait]));
   const silent = sessions.filter((session) => stateOf(session)[1] === "silent");
   const link = (session, kind) => el("a", { href: sessionPlace(session), id: `${kind}-${session.adapterId}-${session.sessionId}` }, nameOf(session));
+  const what = (session, { kind, waitingFor }) => (isFlow(kind)
+    ? ["for an answer in the ", el("a", { href: addressOf("inbox"), id: `inbox-${session.sessionId}` }, "inbox")] : `${WORDS[waitingFor] ?? waitingFor}${kind ? `: ${kind}` : ""}`);
   return [
     waiting.length ? el("h2", { id: "needs-title" }, `⚑ Needs you (${waiting.length})`) : null,
     waiting.length ? el("ul", {}, ...waiting.map(([session, wait]) => el("li", {},
-      link(session, "needs"),
-      ` waits ${WORDS[wait.waitingFor] ?? wait.waitingFor}${wait.kind ? `: ${wait.kind}` : ""}`,
+      link(session, "needs"), " waits ", what(session, wait),
       el("span", { class: "muted", title: moment(wait.sinceMs) }, ` for ${duration(Date.now() - wait.sinceMs)}`)))) : null,
     silent.length ? el("h2", {}, `… Fell silent (${silent.length})`) : null,
     silent.length ? el("ul", {}, ...silent.map((session) => el("li", {},
@@ -64,18 +71,31 @@ function needing(sessions) {
   ].filter(Boolean);
 }
 
-function card(session, store) {
+function keyOf({ adapterId, sessionId }) {
+  return sessionKey(adapterId, sessionId);
+}
+
+/** Return a session's card with what it was made of: the one that is there, where nothing changed. */
+function cardOf(session, store, drawn) {
+  const key = keyOf(session);
+  const points = store.pressure.get(key) ?? [];
+  const from = JSON.stringify([session, stateOf(session), points.length, points.at(-1)]);
+  const known = drawn.get(key);
+  return known?.from === from ? known : { from, node: card(session, points) };
+}
+
+function card(session, points) {
   const [mark, word, kind] = stateOf(session);
-  const points = store.pressure.get(sessionKey(session.adapterId, session.sessionId)) ?? [];
+  const waits = (session.waiting ?? []).filter((one) => one.waitingFor !== "idle" && one.kind && !isFlow(one.kind)).map((one) => one.kind);
   return el("li", { class: `card ${kind}`, "data-session": session.sessionId },
     el("h2", {}, el("a", { href: sessionPlace(session), id: `card-${session.adapterId}-${session.sessionId}` }, nameOf(session))),
-    el("p", { class: "state" }, el("span", { "aria-hidden": "true" }, `${mark} `), word),
+    el("p", { class: "state" }, el("span", { "aria-hidden": "true" }, `${mark} `), [word, ...waits].join(": ")),
     el("p", { class: "muted" }, [session.adapterId, session.cwd, session.gitBranch].filter(Boolean).join(" · ")),
     session.title ? el("p", { class: "title" }, session.title) : null,
     meter(session),
     pressureLine(points, { width: 240, height: 36 }),
     el("p", { class: "muted" },
-      [counted(session.turns, "turn"), counted(session.subagents, "sub-agent"), counted(session.compactions, "compaction"),
+      [session.openFrames.length ? `in turn ${session.turns ?? ""}` : counted(session.turns, "turn"), counted(session.subagents, "sub-agent"), counted(session.compactions, "compaction"),
         counted(session.failures, "failure")].filter(Boolean).join(" · ")),
     el("p", { class: "muted" }, "last sign of life ", time(session.lastAtMs)));
 }
@@ -106,11 +126,14 @@ function summary(store) {
   ].filter(Boolean).join(" · ");
 }
 
-function empty(store) {
-  const heard = store.status?.harnesses.length;
-  return el("li", {}, heard
+function none(store) {
+  return empty(store.status?.harnesses.length
     ? "No session was at work in the last day."
     : "No harness has said anything yet. `lifebus hooks install` lets one in; `lifebus doctor` says what is missing.");
+}
+
+function isFlow(kind) {
+  return kind?.startsWith("flow.");
 }
 
 function counted(number, noun) {

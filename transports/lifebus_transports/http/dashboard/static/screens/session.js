@@ -5,7 +5,7 @@ import { commandLine } from "../command.js";
 import { el, replace, setText } from "../dom.js";
 import { count, duration, moment } from "../format.js";
 import { VirtualList } from "../list.js";
-import { badge, keepFocus, reading, section, table, time } from "../parts.js";
+import { badge, empty, keepFocus, reading, section, table, time } from "../parts.js";
 import { details, line } from "../receipts.js";
 import { addressOf } from "../screens.js";
 import { nameOf, sessionPlace, stateOf } from "../sessions.js";
@@ -16,6 +16,7 @@ import { courseOf, momentOf } from "./session_model.js";
 import { headOf, tablesOf } from "./session_parts.js";
 
 const MOST = 20_000; // receipts that are kept; of a longer session the newest
+const LISTED = 200; // sessions that are offered
 const PAGE = 1_024;
 const TICK_MS = 5_000; // how often what is open grows
 
@@ -45,7 +46,7 @@ export function open(context, { parts: [adapter, session], parameters }) {
   return {
     node: el("section", { class: "session" }, view.node),
     keys: {
-      "[": () => course?.step(-1), "]": () => course?.step(1),
+      j: () => course?.step(1), k: () => course?.step(-1), "[": () => course?.step(-1), "]": () => course?.step(1),
       "+": () => course?.zoom(0.5), "-": () => course?.zoom(2), e: () => course?.save(),
     },
     close() {
@@ -59,7 +60,8 @@ export function open(context, { parts: [adapter, session], parameters }) {
 function choose({ store }) {
   const list = el("div", {});
   const draw = () => {
-    const rows = [...store.sessions.values()].sort((one, other) => other.lastAtMs - one.lastAtMs).slice(0, 200);
+    const all = [...store.sessions.values()].sort((one, other) => other.lastAtMs - one.lastAtMs);
+    const rows = all.slice(0, LISTED);
     keepFocus(list, () => replace(list, table({
       label: "Sessions", rows, none: "No session is known yet.",
       columns: [
@@ -69,7 +71,7 @@ function choose({ store }) {
         ["turns", (one) => String(one.turns ?? "")],
         ["last sign of life", (one) => time(one.lastAtMs)],
       ],
-    })));
+    }), all.length > LISTED ? empty(`These are the newest ${LISTED} of ${all.length}; \`lifebus sessions\` lists all.`) : null));
   };
   draw();
   return { node: el("section", {}, el("h1", {}, "Session"), el("p", {}, "Choose a session."), list), close: store.listen(({ sessions }) => sessions && draw()) };

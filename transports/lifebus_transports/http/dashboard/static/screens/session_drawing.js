@@ -21,7 +21,7 @@ export function drawCourse({ course, width, view, at }) {
     class: "course", viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": described(course),
   },
   svg("defs", {}, hatching()),
-  ...ticks(view, width - left).map(([time, text]) => [
+  ...ticks(view, width - left).filter(([time]) => scale(time) < width - 28).map(([time, text]) => [
     svg("path", { d: `M${scale(time).toFixed(1)} ${AXIS}V${height}`, class: "tick" }),
     svg("text", { x: scale(time).toFixed(1), y: 12, "text-anchor": "middle" }, text),
   ]).flat(),

@@ -2,17 +2,16 @@
 
 import { el } from "../dom.js";
 import { count, duration, moment } from "../format.js";
-import { badge, section, table } from "../parts.js";
-import { definitions } from "../receipts.js";
+import { badge, facts, section, table } from "../parts.js";
 import { stateOf } from "../sessions.js";
 
 /** Return what the session is, where that is known. */
 export function headOf(session, course) {
   if (!session) return el("p", { class: "muted" }, "The broker keeps no head of this session; its receipts are below.");
   const [mark, word, kind] = stateOf(session);
-  return el("div", {},
+  return el("div", { class: "head" },
     el("p", {}, badge(mark, word, kind), session.title ? el("span", { class: "title" }, ` ${session.title}`) : null),
-    definitions([
+    facts([
       ["harness", session.adapterId], ["session", session.sessionId], ["directory", session.cwd ?? "not known"],
       ["branch", session.gitBranch ?? "not known"], ["began", moment(course.from)],
       ["said last", moment(course.rows.at(-1)?.at ?? course.through)],

@@ -20,7 +20,7 @@ export function open({ store, navigate }, place) {
   const window = new TailWindow(filters);
   const fault = el("p", { role: "alert", class: "bad", id: "tail-fault" });
   let isOpen = false;
-  const side = el("aside", { "aria-label": "The chosen receipt" });
+  const side = el("aside", { "aria-label": "The chosen receipt", tabindex: "0" });
   const summaryLine = el("p", { class: "muted", id: "tail-state" });
   const list = new VirtualList({
     label: "Receipts",
@@ -108,7 +108,7 @@ export function open({ store, navigate }, place) {
       fault,
       summaryLine,
       el("div", { class: "split" }, list.node, side)),
-    keys: { " ": toggle, "/": () => document.getElementById("filter-session").focus() },
+    keys: { j: () => list.move(1), k: () => list.move(-1), " ": toggle, "/": () => document.getElementById("filter-session").focus() },
     close() {
       stop();
       list.close();
