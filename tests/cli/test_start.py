@@ -10,7 +10,7 @@ import pytest
 
 from lifebus.cli.first_screen import WIDEST_LINE
 from lifebus_supervisor.version import VERSION
-from support.command_line import Shell
+from support.command_line import Shell, broker_up
 from support.paths import REPOSITORY
 from support.patience import PATIENCE_S
 
@@ -65,6 +65,15 @@ def test_an_event_of_a_built_in_adapter_waits_for_no_adapter_to_load(alone: Shel
     found = loaded_by(RUN.format(words=words), alone)
     assert "zmq" in found
     assert "lifebus_adapters" not in found
+
+
+def test_an_event_by_plain_flags_waits_for_no_library(alone: Shell) -> None:
+    words = ["emit", "session.started", "--adapter", "codex", "--session", "s1"]
+    with broker_up(alone):
+        found = loaded_by(RUN.format(words=words), alone)
+    assert "json" in found
+    # `json` reads numbers by `re`.
+    assert found & (set(HEAVY) - {"re"}) == set()
 
 
 @pytest.mark.parametrize("words", [[], ["--log-format=json"]])

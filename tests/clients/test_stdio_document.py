@@ -13,8 +13,8 @@ import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from lifebus.stdio.bodies import FollowReceipts
-from lifebus.stdio.messages import MAX_LINE
 from lifebus_supervisor.daemon.composition import Daemon
+from lifebus_transports.framing.json_lines import MAX_LINE
 from lifebus_transports.messages.verbs import VERBS
 from support.integration.following import emit as emit_many
 from support.paths import DOCS

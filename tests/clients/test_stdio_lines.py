@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lifebus.stdio.messages import (
+from lifebus_contract import InvalidRequest, encode_json
+from lifebus_transports.framing.json_lines import (
     LineRequest,
     UnreadableLine,
     decode_request,
@@ -17,7 +18,6 @@ from lifebus.stdio.messages import (
     encode_refusal,
     wait_of,
 )
-from lifebus_contract import InvalidRequest, encode_json
 from lifebus_transports.messages.verbs import VERBS
 from support.effort import effort
 from support.receipts import receipt

@@ -14,7 +14,8 @@ from lifebus_contract import (
     RequirementLevel,
     encode_json,
 )
-from lifebus_transports.adapter_names import BUILT_IN, adapter_id_of
+from lifebus_transports.adapter_names import adapter_id_of
+from lifebus_transports.built_in import BUILT_IN
 from lifebus_transports.messages.reads import Backfill
 from support.integration.serving import serving
 from support.patience import PATIENCE_S

@@ -7,9 +7,6 @@ import msgspec
 
 from lifebus_contract.fields import Document
 
-BUILT_IN: Final = ("codex", "claude", "gemini", "opencode", "hermes", "openclaw")
-"""The ids of the built-in adapters, for those who need not wait until every adapter is imported."""
-
 _NAMING: Final = ("adapter_id", "adapters", "session")
 """The fields of bodies that name adapters: an id, several, or one together with a session."""
 

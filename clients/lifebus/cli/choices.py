@@ -60,7 +60,7 @@ def parse_adapters(
         UsageError: there is no such adapter.
     """
     found = [parse_adapter(text) for text in split_values(texts)]
-    from lifebus_transports.adapter_names import BUILT_IN  # noqa: PLC0415
+    from lifebus_transports.built_in import BUILT_IN  # noqa: PLC0415
 
     # Most name one of these, and need not wait for the settings and the adapters.
     if set(found) <= set(BUILT_IN):

@@ -13,6 +13,7 @@ import msgspec
 from lifebus._internal.view import Gap, Position
 from lifebus.cli.session_names import SessionNames
 from lifebus.cli.terminal import clean, paint, put, put_bytes, status_color
+from lifebus.cli.wording.receipt_line import receipt_line, sequence_text, session_text, utc_text
 from lifebus_contract import SUPPORT_STRENGTH, LifecycleEvent, Receipt, encode_json
 from lifebus_contract.ids import RECEIPT
 
@@ -109,7 +110,7 @@ def note_of(receipt: Receipt) -> str:
 
 def short_line(receipt: Receipt, names: SessionNames | None = None) -> tuple[str, ...]:
     """Return the cells of `COLUMNS`; the time is that of the user's clock."""
-    sequence = "-" if receipt.sequence is None else str(receipt.sequence)
+    sequence = sequence_text(receipt.sequence)
     at = _local(receipt)
     clock = "-" if at is None else at.strftime("%H:%M:%S")
     return clock, session_label(receipt, names), sequence, receipt.event.value, receipt.status.value, note_of(receipt)
@@ -127,10 +128,11 @@ def whole_line(receipt: Receipt, name: str | None = None) -> str:
         "receipt": receipt.receipt_id,
         "name": name or "",
     }
-    sequence = "-" if receipt.sequence is None else str(receipt.sequence)
-    session = f"{receipt.adapter_id}/{receipt.harness_session_id or '-'}"
-    head = (time_of(receipt), session, sequence, receipt.event.value, receipt.status.value)
-    return " ".join([*head, *(f"{name}={value}" for name, value in extras.items() if value)])
+    session, sequence = (
+        session_text(receipt.adapter_id, receipt.harness_session_id),
+        sequence_text(receipt.sequence),
+    )
+    return receipt_line(receipt.at_epoch_s, (session, sequence, receipt.event.value, receipt.status.value), extras)
 
 
 def gap_text(gap: Gap) -> str:
@@ -156,10 +158,7 @@ def milliseconds_of(receipt: Receipt) -> int:
 
 def time_of(receipt: Receipt) -> str:
     """Return the receipt's time in RFC 3339, in UTC."""
-    try:
-        return datetime.fromtimestamp(receipt.at_epoch_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    except (ValueError, OverflowError, OSError):
-        return f"@{receipt.at_epoch_s}"
+    return utc_text(receipt.at_epoch_s)
 
 
 def _local(receipt: Receipt) -> datetime | None:

@@ -10,9 +10,9 @@ from lifebus._internal.answers import unreadable
 from lifebus._internal.worker import Handler
 from lifebus.stdio.bodies import ConsumeReceipts, FollowReceipts, FollowSignals
 from lifebus.stdio.lazy_bus import LazyBus
-from lifebus.stdio.messages import encode_body, wait_of
 from lifebus.stdio.sources import FollowSource, open_source
 from lifebus_contract import validate
+from lifebus_transports.framing.json_lines import encode_body, wait_of
 from lifebus_transports.messages.emissions import Emit
 from lifebus_transports.messages.verb_types import Repeat
 from lifebus_transports.messages.verbs import find_verb

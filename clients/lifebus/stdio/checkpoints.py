@@ -15,9 +15,9 @@ from lifebus.checkpoints.records import Checkpoint, CheckpointInfo
 from lifebus.checkpoints.reporting import Checkpoints
 from lifebus.stdio.bodies import CheckpointBody, ExportCheckpoint, FindCheckpoint, ListCheckpoints, SaveCheckpoint
 from lifebus.stdio.lazy_bus import LazyBus
-from lifebus.stdio.messages import LineRequest, encode_local_answer
 from lifebus.stdio.writer import LineWriter
 from lifebus_contract import AdapterManifest, InvalidRequest, validate
+from lifebus_transports.framing.json_lines import LineRequest, encode_local_answer
 from lifebus_transports.messages.emissions import Emit, EmitAnswer
 
 

@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from lifebus.stdio.bodies import FileBody, ListFiles, WriteFile
-from lifebus.stdio.messages import MAX_LINE, LineRequest, encode_local_answer
 from lifebus.stdio.writer import LineWriter
 from lifebus.workspace import Workspace
 from lifebus_contract import InvalidRequest, validate
+from lifebus_transports.framing.json_lines import MAX_LINE, LineRequest, encode_local_answer
 
 
 class RootFiles:

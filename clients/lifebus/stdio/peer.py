@@ -14,7 +14,12 @@ from lifebus.stdio.broker_api import BrokerApi
 from lifebus.stdio.checkpoints import RootCheckpoints
 from lifebus.stdio.files import RootFiles
 from lifebus.stdio.lazy_bus import LazyBus
-from lifebus.stdio.messages import (
+from lifebus.stdio.registration import Registration
+from lifebus.stdio.streams import DescriptorReader, DescriptorWriter
+from lifebus.stdio.subscriptions import SETTLING, Subscriptions
+from lifebus.stdio.writer import LineWriter
+from lifebus_contract import InternalError, InvalidRequest, LifebusError
+from lifebus_transports.framing.json_lines import (
     MAX_LINE,
     LineRequest,
     UnreadableLine,
@@ -22,11 +27,6 @@ from lifebus.stdio.messages import (
     encode_answer,
     encode_refusal,
 )
-from lifebus.stdio.registration import Registration
-from lifebus.stdio.streams import DescriptorReader, DescriptorWriter
-from lifebus.stdio.subscriptions import SETTLING, Subscriptions
-from lifebus.stdio.writer import LineWriter
-from lifebus_contract import InternalError, InvalidRequest, LifebusError
 from lifebus_transports.framing.lines import LineFramer, Overlong
 from lifebus_transports.messages.verbs import VERBS
 

@@ -9,7 +9,6 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
 from lifebus.stdio.broker_api import BrokerApi
-from lifebus.stdio.messages import LineRequest, RequestId, encode_answer, encode_line, verbatim
 from lifebus.stdio.writer import LineWriter
 from lifebus_contract import (
     DispatchEnvelope,
@@ -18,6 +17,7 @@ from lifebus_contract import (
     StateConflict,
     validate,
 )
+from lifebus_transports.framing.json_lines import LineRequest, RequestId, encode_answer, encode_line, verbatim
 from lifebus_transports.messages.common import Nothing, RefusalInfo
 from lifebus_transports.messages.workers import Response, Serve
 

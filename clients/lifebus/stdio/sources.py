@@ -12,9 +12,9 @@ from lifebus.client import Bus
 from lifebus.consumer import Deliveries, Delivery
 from lifebus.signals import SignalReceived, Signals
 from lifebus.stdio.bodies import ConsumeReceipts, FollowReceipts, FollowSignals
-from lifebus.stdio.messages import verbatim
 from lifebus.subscription import Subscription
 from lifebus_contract import DeadlineExceeded, Receipt
+from lifebus_transports.framing.json_lines import verbatim
 
 
 class FollowSource(Protocol):

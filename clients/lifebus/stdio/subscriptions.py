@@ -11,10 +11,10 @@ from anyio.abc import TaskGroup, TaskStatus
 from lifebus._internal.log import ClientLogger
 from lifebus.stdio.bodies import Settle, Unsubscribe, decode_subscribe
 from lifebus.stdio.broker_api import BrokerApi
-from lifebus.stdio.messages import LineRequest, encode_answer, encode_line
 from lifebus.stdio.sources import ConsumerSource, FollowSource
 from lifebus.stdio.writer import LineWriter
 from lifebus_contract import InternalError, InvalidRequest, LifebusError, validate
+from lifebus_transports.framing.json_lines import LineRequest, encode_answer, encode_line
 from lifebus_transports.messages.common import RefusalInfo
 
 _log = ClientLogger("lifebus.stdio")

@@ -15,6 +15,7 @@ from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.daemon.composition import Core, Daemon, compose_core, compose_daemon
 from lifebus_supervisor.daemon.gateway import open_gateway
 from lifebus_supervisor.daemon.halt import EXIT_IO, EXIT_OK, Halt
+from lifebus_supervisor.daemon.lines import open_line_socket
 from lifebus_supervisor.daemon.notification_rules import running_rules
 from lifebus_supervisor.daemon.optional_parts import add_configured_clients, start_configured_renewals
 from lifebus_supervisor.daemon.periodic import publish_beacon, publish_beacons, sweep_leases
@@ -115,6 +116,7 @@ async def _recover(core: Core) -> None:
 async def _start(daemon: Daemon) -> None:
     """Open the hook socket behind the others, then start what runs beside."""
     tasks, settings = daemon.tasks, daemon.settings
+    await tasks.start(open_line_socket, daemon.api, settings.runtime_dir)
     await start_configured_renewals(daemon)
     # The spool is drained before the socket opens: its calls are older than any that come in now.
     await daemon.hooks.open(tasks)

@@ -9,6 +9,7 @@ from typing import Final
 
 import zmq
 
+from lifebus_supervisor.daemon.lines import SOCKET as LINES
 from lifebus_supervisor.hook_intake.intake import SOCKET
 from lifebus_transports.runtime_dir import Lock, check_socket_path, remove_stale_socket
 from lifebus_transports.zmq.receipts import ReceiptPublisher
@@ -25,7 +26,7 @@ def claim_sockets(directory: Path, lock: Lock) -> None:
     Raises:
         LifebusError: a path is too long, or something else than a socket of ours is there.
     """
-    for name in (REQUESTS, RECEIPTS, SOCKET):
+    for name in (REQUESTS, RECEIPTS, LINES, SOCKET):
         remove_stale_socket(check_socket_path(directory / name), lock)
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from lifebus.stdio.messages import MAX_LINE
+from lifebus_transports.framing.json_lines import MAX_LINE
 from support.command_line import Shell
 from support.integration.stdio_peers import stdio_peer
 

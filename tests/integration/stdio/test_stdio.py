@@ -5,8 +5,8 @@ import json
 import msgspec
 import pytest
 
-from lifebus.stdio.messages import encode_answer
 from lifebus_contract import encode_json, encode_msgpack
+from lifebus_transports.framing.json_lines import encode_answer
 from lifebus_transports.messages.verbs import VERBS
 from support.integration.following import emit as emit_many
 from support.integration.following import recorded

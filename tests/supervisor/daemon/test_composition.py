@@ -30,7 +30,7 @@ async def test_the_first_reason_to_halt_counts() -> None:
 async def test_every_socket_is_open_and_ours_alone_when_it_is_up() -> None:
     async with running_bus() as daemon:
         found = {path.name: path.stat().st_mode for path in daemon.settings.runtime_dir.iterdir()}
-    assert sorted(found) == ["hook.sock", "lock", "receipts.ipc", "requests.ipc"]
+    assert sorted(found) == ["hook.sock", "lines.sock", "lock", "receipts.ipc", "requests.ipc"]
     assert all(mode & 0o077 == 0 for mode in found.values())
     assert [name for name, mode in sorted(found.items()) if not stat.S_ISSOCK(mode)] == ["lock"]
 

@@ -1,1 +1,1 @@
-"""The hook server and the spool."""
+"""The servers of plain Unix sockets, for hooks and for lines, and the spool."""

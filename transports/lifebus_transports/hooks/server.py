@@ -102,7 +102,20 @@ async def serve_hooks(
         task_status.started()
         async with anyio.create_task_group() as tasks:
             while True:
-                tasks.start_soon(server.receive, await server.accept(listener))
+                tasks.start_soon(server.receive, await accept_next(listener, server.count_starved))
+
+
+async def accept_next(listener: SocketListener, starved: Callable[[], None]) -> SocketStream:
+    """Return the next connection; while there is no descriptor for it, it waits, and `starved` is called."""
+    while True:
+        try:
+            return await listener.accept()
+        except anyio.BrokenResourceError as fault:
+            # Out of descriptors is a state that passes; any other error here would come again at once.
+            if not (isinstance(fault.__cause__, OSError) and fault.__cause__.errno in _PASSING):
+                raise
+            starved()
+            await anyio.sleep(_STARVED_S)
 
 
 class _HookServer:
@@ -123,17 +136,9 @@ class _HookServer:
         self._counters = counters
         self._in_hand = 0
 
-    async def accept(self, listener: SocketListener) -> SocketStream:
-        """Return the next connection; while there is no descriptor for it, it waits, and its hook spools in the end."""
-        while True:
-            try:
-                return await listener.accept()
-            except anyio.BrokenResourceError as fault:
-                # Out of descriptors is a state that passes; any other error here would come again at once.
-                if not (isinstance(fault.__cause__, OSError) and fault.__cause__.errno in _PASSING):
-                    raise
-                self._count("starved")
-                await anyio.sleep(_STARVED_S)
+    def count_starved(self) -> None:
+        """Note that a connection could not be taken; its hook spools in the end."""
+        self._count("starved")
 
     async def receive(self, stream: SocketStream) -> None:
         """Serve one connection from accept to close."""

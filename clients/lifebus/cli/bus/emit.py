@@ -120,6 +120,16 @@ def emit(
     batches = (
         iter([[_made(event, client, details, delivery, connection)]]) if event is not None else _read(file, jsonl=jsonl)
     )
+    return _record(batches, client, connection)
+
+
+def record_document(document: bytes, client: str) -> ExitCode:
+    """Record the emission that a document is; where it was recorded before, print the receipts of then."""
+    return _record(iter([[_document(document, "")]]), client, DEFAULT_CONNECTION)
+
+
+def _record(batches: Iterator[list[Emission]], client: str, connection: ConnectionOptions) -> ExitCode:
+    """Record what there is, as it comes, and print its receipts."""
 
     async def send(bus: "Bus") -> ExitCode:
         code = ExitCode.OK

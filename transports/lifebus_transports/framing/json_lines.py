@@ -1,4 +1,7 @@
-"""What stands on the lines: requests in; answers, items and dispatches out (docs/stdio.md).  Pure."""
+"""Verbs as lines of JSON: requests in; answers, items and dispatches out (docs/stdio.md).  Pure.
+
+`lifebus dev stdio` speaks them on its streams, the broker on its line socket (docs/wire-protocol.md).
+"""
 
 from typing import Annotated, Any, Final, cast
 
