@@ -14,9 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import lifebus
-from bench.measures.flood import CLIENT, Pace, flood, request
+from bench.measures.flood import CLIENT, flood, request
 from bench.peers.process import find_program, start, stop, workspace
-from bench.workload import Item, Rate, Stopwatch, chunks, paced
+from bench.workload import Item, Pace, Rate, Stopwatch, chunks, paced
 from lifebus_contract import LifebusError
 from lifebus_transports.messages.reads import Backfill
 

@@ -16,6 +16,7 @@ import psutil
 RECEIPT_BYTES = 400
 SESSIONS = 50
 _MAX_LATE_S = 0.1
+_BURST_S = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +41,26 @@ class Rate:
     def per_second(self) -> float:
         """Acknowledged receipts a second."""
         return self.acknowledged / self.seconds
+
+
+class RefusedError(Exception):
+    """The system refused a receipt that was asked for alone."""
+
+
+class Pace:
+    """Lets at most so many receipts a second be sent; no more than a tenth of a second's share at once."""
+
+    def __init__(self, per_second: float, now: Callable[[], float] = time.perf_counter) -> None:
+        self._per_second, self._now = per_second, now
+        self._due = now()
+
+    def wait(self) -> float:
+        """Return the seconds until the next message may be sent; 0 where it may now."""
+        return max(0.0, self._due - self._now())
+
+    def spend(self, receipts: int) -> None:
+        """Take note of a message that was sent."""
+        self._due = max(self._due, self._now() - _BURST_S) + receipts / self._per_second
 
 
 class Peer(Protocol):
@@ -127,9 +148,14 @@ class Stopwatch:
     def __init__(self) -> None:
         self._started = time.perf_counter()
 
+    @property
+    def seconds(self) -> float:
+        """The seconds since then."""
+        return time.perf_counter() - self._started
+
     def rate(self, acknowledged: int) -> Rate:
         """Return the rate at which that many acknowledgements came."""
-        return Rate(acknowledged=acknowledged, seconds=time.perf_counter() - self._started)
+        return Rate(acknowledged=acknowledged, seconds=self.seconds)
 
 
 def _body(number: int, session: int, size: int) -> bytes:

@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,7 +10,7 @@ import msgspec
 import zmq
 
 import lifebus
-from bench.workload import Item, Rate, Stopwatch
+from bench.workload import Item, Pace, Rate, Stopwatch
 from lifebus_contract import CallbackRequest, Emission, encode_msgpack
 from lifebus_transports.framing.frames import ANSWER_OK, decode_header, encode_header
 from lifebus_transports.messages.common import RefusalInfo
@@ -20,7 +20,6 @@ CLIENT = "bench"
 ADAPTER = "codex"
 EVENT = "context.compacted"
 _PATIENCE_S = 30.0
-_BURST_S = 0.1
 _answers = msgspec.msgpack.Decoder(EmitAnswer)
 _refusals = msgspec.msgpack.Decoder(RefusalInfo)
 
@@ -35,22 +34,6 @@ class Flood:
     rate: Rate
     waits: list[float]
     refusals: list[float]
-
-
-class Pace:
-    """Lets at most so many receipts a second be sent; no more than a tenth of a second's share at once."""
-
-    def __init__(self, per_second: float, now: Callable[[], float] = time.perf_counter) -> None:
-        self._per_second, self._now = per_second, now
-        self._due = now()
-
-    def wait(self) -> float:
-        """Return the seconds until the next message may be sent; 0 where it may now."""
-        return max(0.0, self._due - self._now())
-
-    def spend(self, receipts: int) -> None:
-        """Take note of a message that was sent."""
-        self._due = max(self._due, self._now() - _BURST_S) + receipts / self._per_second
 
 
 @dataclass(slots=True)

@@ -20,7 +20,7 @@ from bench.hook_calls import HookCalls
 from bench.lifebus_client import Lifebus
 from bench.measures.throughput import LIFEBUS, systems
 from bench.report import Aim, Run, print_table
-from bench.workload import Item, Peer, Rate, items, percentile
+from bench.workload import Item, Peer, Rate, RefusedError, items, percentile
 from lifebus_contract import LifebusError
 
 FLOODERS: Final = 4
@@ -75,7 +75,8 @@ def collect(seconds: float, say: Callable[[str], None]) -> dict[str, Overload]:
         with start() as system:
             if system is not None:
                 say(f"overload: {system.name}")
-                found[system.name] = _measure(system, seconds)
+                found[system.name] = one = _measure(system, seconds)
+                say(f"p50 and p99 {_ms(one.waits, 0.50)} and {_ms(one.waits, 0.99)} ms, {one.peak_mb:.0f} MiB more")
     return found
 
 
@@ -168,7 +169,7 @@ def _ask(system: Peer, over: Event, answer: Connection) -> None:
         began = time.perf_counter()
         try:
             waits += system.one_by_one(items(1, sessions=1))
-        except (TimeoutError, LifebusError):
+        except (TimeoutError, LifebusError, RefusedError):
             waits.append(time.perf_counter() - began)
             unanswered += 1
         over.wait(_PAUSE_S)
@@ -190,6 +191,7 @@ def _overload(run: Run) -> list[Aim]:
             "p99 ms",
             "longest",
             "unanswered",
+            "refusals",
             "MiB more",
             "… then",
             "% CPU 2 s later",
@@ -220,6 +222,7 @@ def _row(name: str, one: Overload) -> tuple[str, ...]:
         f"{one.per_second:,.0f}",
         *(_ms(one.waits, share) for _, share in _SHARES),
         str(one.unanswered),
+        f"{len(one.refusals):,}",
         *(f"{figure:.0f}" for figure in (one.peak_mb, one.left_mb, one.idle_percent)),
     )
 

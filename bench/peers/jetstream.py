@@ -5,22 +5,30 @@ with our own reply inbox costs the client less than one future a message, so thi
 """
 
 import asyncio
+import itertools
 import json
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 import nats
+from nats.js.errors import APIError
 
 from bench.peers.process import find_program, free_port, server, workspace
-from bench.workload import Item, Peer, Rate, Stopwatch, paced
+from bench.workload import Item, Pace, Peer, Rate, RefusedError, Stopwatch, paced
 
 CONFIG = """
 host: "127.0.0.1"
 port: {port}
 jetstream {{ store_dir: "{folder}"{sync} }}
 """
+
+_TOO_MANY: Final = 429
+_PATIENCE_S: Final = 5.0
+_MOST_S: Final = 180.0
 
 
 @contextmanager
@@ -52,9 +60,9 @@ class JetStream:
         """Publish `size` messages and await their acknowledgements, `in_flight` such batches at a time."""
         return asyncio.run(self._windowed(items, size, in_flight))
 
-    def overload(self, items: Sequence[Item], size: int, in_flight: int, offered: float) -> Rate:  # noqa: ARG002
-        """Record the items by `in_flight` batches at once: this server refuses none."""
-        return self.batches(items, size, in_flight)
+    def overload(self, items: Sequence[Item], size: int, in_flight: int, offered: float) -> Rate:
+        """Publish as many messages at once, and what is refused again: `offered` messages a second in all."""
+        return asyncio.run(self._overload(items, size * in_flight, Pace(offered)))
 
     def singles(self, items: Sequence[Item], in_flight: int) -> Rate:
         """Publish one message at a time, `in_flight` of them unacknowledged."""
@@ -100,13 +108,35 @@ class JetStream:
             await window.below(len(items))
             return watch.rate(window.acknowledged)
 
+    async def _overload(self, items: Sequence[Item], in_flight: int, pace: Pace) -> Rate:
+        async with await nats.connect(self._url, pending_size=16 * 1024 * 1024) as connection:
+            inbox = connection.new_inbox()
+            crowd = _Crowd(items)
+            await connection.subscribe(f"{inbox}.*", cb=crowd.answered, pending_msgs_limit=-1, pending_bytes_limit=-1)
+            watch = Stopwatch()
+            # Under overload it leaves messages without an answer; where it never recovers, the rate says so.
+            while crowd.acknowledged < len(items) and watch.seconds < _MOST_S:
+                if not crowd.waiting or len(crowd.under_way) >= in_flight:
+                    await crowd.next_answer()
+                elif wait := pace.wait():
+                    await asyncio.sleep(wait)
+                else:
+                    item, reply = crowd.send(inbox)
+                    headers = {"Nats-Msg-Id": item.key}
+                    await connection.publish(f"r.{item.session}", item.body, reply=reply, headers=headers)
+                    pace.spend(1)
+            return replace(watch.rate(crowd.acknowledged), refusals=crowd.refusals)
+
     async def _one_by_one(self, items: Sequence[Item]) -> list[float]:
         seconds = []
         async with await nats.connect(self._url) as connection:
             stream = connection.jetstream()
             for item in items:
                 started = time.perf_counter()
-                await stream.publish(f"r.{item.session}", item.body, headers={"Nats-Msg-Id": item.key})
+                try:
+                    await stream.publish(f"r.{item.session}", item.body, headers={"Nats-Msg-Id": item.key})
+                except APIError as fault:
+                    raise RefusedError(str(fault)) from None
                 seconds.append(time.perf_counter() - started)
         return seconds
 
@@ -121,6 +151,47 @@ class JetStream:
             async for message in following.messages:
                 if take(json.loads(message.data)["key"]):
                     return
+
+
+class _Crowd:
+    """Messages that wait or are under way; those that the server refuses because it has too many wait again."""
+
+    def __init__(self, items: Sequence[Item]) -> None:
+        self.waiting = deque(items)
+        self.under_way: dict[str, tuple[float, Item]] = {}
+        self.refusals: list[float] = []
+        self.acknowledged = 0
+        self._numbers = itertools.count()
+        self._heard = asyncio.Event()
+
+    def send(self, inbox: str) -> tuple[Item, str]:
+        """Take the next message; return it with the subject of its answer."""
+        item, reply = self.waiting.popleft(), f"{inbox}.{next(self._numbers)}"
+        self.under_way[reply] = time.perf_counter(), item
+        return item, reply
+
+    async def answered(self, message: Any) -> None:
+        if (found := self.under_way.pop(message.subject, None)) is None:
+            return  # it was given up and is published again, under the same id
+        began, item = found
+        if b'"error"' not in message.data:
+            self.acknowledged += 1
+        elif json.loads(message.data)["error"]["code"] == _TOO_MANY:
+            self.refusals.append(time.perf_counter() - began)
+            self.waiting.append(item)
+        else:
+            raise RuntimeError(message.data)
+        self._heard.set()
+
+    async def next_answer(self) -> None:
+        """Wait for an answer; where none comes for seconds, all that is under way waits again."""
+        self._heard.clear()
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                await self._heard.wait()
+        except TimeoutError:
+            self.waiting.extend(item for _, item in self.under_way.values())
+            self.under_way.clear()
 
 
 class _Window:

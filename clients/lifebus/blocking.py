@@ -10,6 +10,7 @@
 The work is done on an event loop in a thread of its own, which ends with the `with` block.
 """
 
+import asyncio
 import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
@@ -27,7 +28,7 @@ from lifebus._internal.blocking_flows import BlockingFlows
 from lifebus._internal.blocking_inbox import BlockingInbox
 from lifebus._internal.blocking_jobs import BlockingJobs
 from lifebus._internal.blocking_transcripts import BlockingTranscripts
-from lifebus._internal.following.blocking_calls import BlockingCalls, blocking_calls
+from lifebus._internal.following.blocking_emits import BlockingEmits
 from lifebus._internal.following.blocking_following import (
     BlockingDeliveries,
     BlockingFollowing,
@@ -35,7 +36,7 @@ from lifebus._internal.following.blocking_following import (
     BlockingSubscription,
 )
 from lifebus._internal.following.short_names import SessionName
-from lifebus.client import Bus, Emitted, TickResult
+from lifebus.client import Bus, Emitted, TickResult, accepted, as_emission, emitted
 from lifebus.client import connect as connect_async
 from lifebus.state import State
 from lifebus_contract import (
@@ -82,9 +83,9 @@ class BlockingBus(BlockingFollowing):
     `checkpoints` keeps those of clients, `transcripts` has what was said in sessions.
     """
 
-    def __init__(self, portal: BlockingPortal, bus: Bus, calls: BlockingCalls) -> None:
+    def __init__(self, portal: BlockingPortal, bus: Bus, emits: BlockingEmits) -> None:
         super().__init__(portal, bus)
-        self._calls = calls
+        self._emits = emits
         self.inbox = BlockingInbox(portal, bus.inbox)
         self.jobs = BlockingJobs(portal, bus.jobs)
         self.extensions = BlockingExtensions(portal, bus.extensions)
@@ -105,8 +106,12 @@ class BlockingBus(BlockingFollowing):
             LifebusError: one emission was refused, or no answer came.  In a list a refusal takes its place.
         """
         if isinstance(emission, Emission | CallbackRequest):
-            return self._calls.call(partial(self._bus.emit, emission))
-        return self._calls.call(partial(self._bus.emit, list(emission)))
+            return accepted(self._record([emission])[0])
+        return self._record(emission)
+
+    def _record(self, what: Sequence[Emission | CallbackRequest]) -> list[Emitted]:
+        emissions = [as_emission(each) for each in what]
+        return [emitted(result) for result in self._emits.record(emissions, seconds=self._bus.timeout)]
 
     def tick(self, adapter_id: str | None = None, session: str | None = None) -> TickResult:
         """Have the broker examine its harnesses now, and return what it observed; see `Bus.tick`.
@@ -252,5 +257,6 @@ def connect(
     # One event loop thread a connection: its sockets belong to that thread.
     with start_blocking_portal() as portal:
         opening = portal.call(partial(connect_async, client_id, runtime_dir=runtime_dir, timeout=timeout, wait=wait))
-        with portal.wrap_async_context_manager(opening) as bus, blocking_calls(portal) as calls:
-            yield BlockingBus(portal, bus, calls)
+        with portal.wrap_async_context_manager(opening) as bus:
+            emits = BlockingEmits(portal, portal.call(asyncio.get_running_loop), bus.outbox)
+            yield BlockingBus(portal, bus, emits)

@@ -100,7 +100,7 @@ class Bus(BusFollowing):
         self.checkpoints = Checkpoints(self)
         self.flows = Flows(connection, client_id, timeout)
         self.transcripts = Transcripts(connection, timeout)
-        self._outbox = Outbox(connection, client_id)
+        self.outbox = Outbox(connection, client_id)
 
     @overload
     async def emit(self, emission: Emission | CallbackRequest, /) -> Emitted: ...
@@ -111,20 +111,17 @@ class Bus(BusFollowing):
     ) -> Emitted | list[Emitted]:
         """Record one lifecycle moment, or several in order, and return when it is durable.
 
-        Calls in the same turn of the event loop share one message.  If the broker is busy, the call asks again until
-        the timeout.  It also asks again after silence if every emission has an idempotency key, because then nothing
-        can be recorded twice.
+        While a message is under way, calls in the same turn of the event loop share the next one.  If the broker is
+        busy, the call asks again until the timeout.  It also asks again after silence if every emission has an
+        idempotency key, because then nothing can be recorded twice.
 
         Raises:
             LifebusError: one emission was refused, or no answer came.  In a list a refusal takes its place.
         """
         # A single refusal is raised; in a list it must not hide the results of the others.
         if isinstance(emission, Emission | CallbackRequest):
-            result = (await self._record([_emission(emission)]))[0]
-            if result.refusal is not None:
-                raise result.refusal
-            return result
-        return await self._record([_emission(each) for each in emission])
+            return accepted((await self._record([as_emission(emission)]))[0])
+        return await self._record([as_emission(each) for each in emission])
 
     async def record(self, body: Emit) -> EmitAnswer:
         """Record emissions as `emit` does, under the client id of `body`, and return the broker's answer.
@@ -302,7 +299,7 @@ class Bus(BusFollowing):
         return await self._connection.ask("verify", Verify(tail=tail), VerifyAnswer, timeout=patience)
 
     async def _record(self, emissions: Sequence[Emission]) -> list[Emitted]:
-        return [_emitted(result) for result in await self._outbox.record(emissions, seconds=self.timeout)]
+        return [emitted(result) for result in await self.outbox.record(emissions, seconds=self.timeout)]
 
 
 @asynccontextmanager
@@ -331,11 +328,24 @@ async def connect(
         await leave(connection)
 
 
-def _emission(what: Emission | CallbackRequest) -> Emission:
+def as_emission(what: Emission | CallbackRequest) -> Emission:
+    """Return what is emitted: a request alone carries nothing else."""
     return what if isinstance(what, Emission) else Emission(request=what)
 
 
-def _emitted(result: EmitResult) -> Emitted:
+def accepted(result: Emitted) -> Emitted:
+    """Return the result of one emission.
+
+    Raises:
+        LifebusError: it was refused.
+    """
+    if result.refusal is not None:
+        raise result.refusal
+    return result
+
+
+def emitted(result: EmitResult) -> Emitted:
+    """Return the result of one emission as programs get it."""
     return Emitted(
         receipts=tuple([decode_recorded(raw) for raw in result.receipts]),  # a list is faster than a generator
         positions=result.positions,

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
 from functools import partial
 from typing import Final
 
@@ -29,8 +30,11 @@ _ATTEMPT_S: Final = 1.0
 _PAUSE_S: Final = (0.05, 1.0)
 
 
-class _Call:
-    """The emissions of one caller, and what became of each; `sent` are the messages that they went out in."""
+class EmitCall:
+    """The emissions of one caller, and what became of each; `sent` are the messages that they went out in.
+
+    `settled` gets a result once each emission has one.
+    """
 
     __slots__ = ("emissions", "is_over", "missing", "results", "sent", "settled")
 
@@ -38,9 +42,19 @@ class _Call:
         self.emissions = emissions
         self.results: list[EmitResult | None] = [None] * len(emissions)
         self.missing = len(emissions)
-        self.settled: asyncio.Future[None] | None = None
+        self.settled: asyncio.Future[None] | Future[None] | None = None
         self.sent: list[_SentMessage] = []
         self.is_over = False
+
+    def patience(self, seconds: float) -> float:
+        """Return how long to wait for an answer, of so many seconds: where all carry a key they can be sent again."""
+        keyed = all(emission.request.idempotency_key for emission in self.emissions)
+        return min(_ATTEMPT_S, seconds) if keyed else seconds
+
+    def answers(self) -> list[EmitResult] | None:
+        """Return the results once each emission has one, and none was refused by a broker that was busy."""
+        results = [result for result in self.results if result is not None and not _is_busy(result)]
+        return results if len(results) == len(self.results) else None
 
     def is_done(self, index: int) -> bool:
         """Whether nobody waits for this emission's result any more."""
@@ -68,15 +82,15 @@ class _Call:
         return [(self, index) for index in items]
 
 
-_Item = tuple[_Call, int]
+_Item = tuple[EmitCall, int]
 """One emission of a call."""
 
 
 class _SentMessage(Struct, eq=False):
-    """A message under way, by the number that its answer bears, and what it holds."""
+    """A message, what it holds, and the number that its answer bears."""
 
-    number: int
     items: Sequence[_Item]
+    number: int = 0
 
 
 class Outbox:
@@ -86,6 +100,7 @@ class Outbox:
         self._connection = connection
         self._client_id = client_id
         self._waiting: list[_Item] = []
+        self._under_way: set[_SentMessage] = set()
 
     async def record(self, emissions: Sequence[Emission], *, seconds: float) -> list[EmitResult]:
         """Return the results, in order; a refusal takes the place of its result.
@@ -96,31 +111,59 @@ class Outbox:
         Raises:
             DeadlineExceeded: no answer within `seconds`; what became of the emissions is unknown.
         """
-        keyed = all(emission.request.idempotency_key for emission in emissions)
-        loop = asyncio.get_running_loop()
-        deadline, backoff = loop.time() + seconds, Backoff(*_PAUSE_S)
-        call = _Call(emissions)
-        self._queue([(call, index) for index in range(len(emissions))])
+        call = EmitCall(emissions)
+        deadline = asyncio.get_running_loop().time() + seconds
+        self._queue(call.retry())
         try:
-            while True:
-                left = deadline - loop.time()
-                await _settled(call, min(_ATTEMPT_S, left) if keyed else left)
-                results = [result for result in call.results if result is not None and not _is_busy(result)]
-                if len(results) == len(emissions):
-                    return results
-                left = deadline - loop.time()
-                if left <= 0:
-                    return _last_word(call, seconds)
-                await asyncio.sleep(min(left, _asked_pause(call) + backoff.next()))
-                self._queue(call.retry())
+            await _settled(call, call.patience(seconds))
+            return call.answers() or await self._ask_again(call, deadline, seconds)
         finally:
-            self._leave(call)
+            self.leave(call)
+
+    async def ask_again(self, call: EmitCall, *, left: float, seconds: float) -> list[EmitResult]:
+        """Return the results of a call that was sent by `send`, but has no answer, or met a busy broker.
+
+        Raises:
+            DeadlineExceeded: as `record`; `left` of its `seconds` are left.
+        """
+        try:
+            return await self._ask_again(call, asyncio.get_running_loop().time() + left, seconds)
+        finally:
+            self.leave(call)
+
+    def send(self, call: EmitCall) -> None:
+        """Send the emissions of a call now, without waiting for other callers of this tick."""
+        self._queue(call.retry())
+        self._flush()
+
+    def leave(self, call: EmitCall) -> None:
+        """End a call, and the messages whose answers no caller waits for any more."""
+        call.is_over = True
+        for sent in call.sent:
+            if not _undone(sent.items):
+                self._connection.forget(sent.number)
+                self._under_way.discard(sent)
+
+    async def _ask_again(self, call: EmitCall, deadline: float, seconds: float) -> list[EmitResult]:
+        loop, backoff = asyncio.get_running_loop(), Backoff(*_PAUSE_S)
+        while (results := call.answers()) is None:
+            left = deadline - loop.time()
+            if left <= 0:
+                return _last_word(call, seconds)
+            await asyncio.sleep(min(left, _asked_pause(call) + backoff.next()))
+            self._queue(call.retry())
+            left = deadline - loop.time()
+            await _settled(call, call.patience(left))
+        return results
 
     def _queue(self, items: Sequence[_Item]) -> None:
-        """Put emissions into the message of this tick."""
-        if not self._waiting:
-            asyncio.get_running_loop().call_soon(self._flush)  # after every caller of this tick has queued
+        """Send emissions at once where no message is under way, else in one message with the others of this tick."""
+        is_first = not self._waiting
         self._waiting += items
+        if not self._under_way:
+            self._flush()
+        elif is_first:
+            asyncio.get_running_loop().call_soon(self._flush)  # after every caller of this tick has queued
 
     def _flush(self) -> None:
         waiting, self._waiting = self._waiting, []
@@ -132,14 +175,15 @@ class Outbox:
         """Send one message; halve it when it cannot be sent, so that one emission fails alone."""
         if not items:
             return
+        sent = _SentMessage(items)
         try:
-            number = self._connection.start("emit", self._encode(items), partial(self._settle, items))
+            sent.number = self._connection.start("emit", self._encode(items), partial(self._settle, sent))
         except InvalidRequest as fault:
             self._halve(items, fault)
         except LifebusError as fault:
             _refuse(items, fault)
         else:
-            sent = _SentMessage(number, items)
+            self._under_way.add(sent)
             for call in {call for call, _ in items}:
                 call.sent.append(sent)
 
@@ -166,8 +210,10 @@ class Outbox:
         for half in (items[:middle], items[middle:]):
             self._send(_undone(half))
 
-    def _settle(self, items: Sequence[_Item], answer: bytes | LifebusError) -> None:
+    def _settle(self, sent: _SentMessage, answer: bytes | LifebusError) -> None:
         """Give every caller of a message its own result."""
+        self._under_way.discard(sent)
+        items = sent.items
         # The broker refuses a malformed message as a whole; the others in it are innocent.
         if isinstance(answer, InvalidRequest):
             self._halve(items, answer)
@@ -175,13 +221,6 @@ class Outbox:
             _refuse(items, answer)
         else:
             _give(items, answer)
-
-    def _leave(self, call: _Call) -> None:
-        """End a call, and the messages whose answers no caller waits for any more."""
-        call.is_over = True
-        for sent in call.sent:
-            if not _undone(sent.items):
-                self._connection.forget(sent.number)
 
 
 def _give(items: Sequence[_Item], answer: bytes) -> None:
@@ -197,7 +236,7 @@ def _give(items: Sequence[_Item], answer: bytes) -> None:
         call.give(index, result)
 
 
-async def _settled(call: _Call, seconds: float) -> None:
+async def _settled(call: EmitCall, seconds: float) -> None:
     """Wait until every emission has a result, at most so long."""
     if not call.missing:
         return
@@ -227,7 +266,7 @@ def _is_busy(result: EmitResult) -> bool:
     return result.refusal is not None and result.refusal.code == "busy"
 
 
-def _last_word(call: _Call, seconds: float) -> list[EmitResult]:
+def _last_word(call: EmitCall, seconds: float) -> list[EmitResult]:
     """Return the results at the end of a call's time: also those of a broker that was busy until then.
 
     Raises:
@@ -239,7 +278,7 @@ def _last_word(call: _Call, seconds: float) -> list[EmitResult]:
     return results
 
 
-def _asked_pause(call: _Call) -> float:
+def _asked_pause(call: EmitCall) -> float:
     """Return the longest pause that a busy broker asks for, in seconds."""
     refusals = (result.refusal for result in call.results if result is not None and _is_busy(result))
     return max((refusal.retry_after_ms for refusal in refusals if refusal is not None), default=0) / 1000
