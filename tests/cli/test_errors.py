@@ -57,10 +57,10 @@ def _commands(words: str) -> list[str]:
     return named[: len(named) - arguments]
 
 
-def test_a_detail_that_says_what_to_do_is_enough() -> None:
+def test_what_a_detail_says_of_the_next_step_stands_in_a_line_of_its_own() -> None:
     fault = FileRefused("/home/dev/settings.json", "it is no regular file", then="move away what stands there")
-    said = "cannot use the file /home/dev/settings.json: it is no regular file; move away what stands there"
-    assert explain(fault) == (1, [said])
+    said = "cannot use the file /home/dev/settings.json: it is no regular file"
+    assert explain(fault) == (1, [said, "move away what stands there"])
 
 
 @pytest.mark.parametrize("retry", RetryClass)
@@ -87,7 +87,7 @@ def test_without_a_code_the_retry_class_is_said_in_plain_words(retry: RetryClass
 def test_without_a_broker_every_command_says_once_how_to_start_one(alone: Shell, words: list[str]) -> None:
     ran = alone.call(*words)
     assert (ran.code, ran.out) == (69, "")
-    assert ran.err == f"lifebus: {NO_BROKER.format(directory=alone.directory)}\n"
+    assert ran.err == f"lifebus: {NO_BROKER.format(directory=alone.directory).replace('; ', chr(10) + '  ')}\n"
 
 
 def test_with_json_an_error_is_one_line_with_the_contract_s_words(alone: Shell) -> None:
@@ -97,7 +97,7 @@ def test_with_json_an_error_is_one_line_with_the_contract_s_words(alone: Shell) 
         "error": {
             "exit_code": 69,
             "detail": NO_BROKER.format(directory=alone.directory),
-            "next": [],
+            "next": ["start one with `lifebus up`"],
             "code": "no_broker",
             "failure_class": "transport_error",
             "retry_class": "safe_retry",
@@ -192,10 +192,9 @@ def test_flags_are_named_where_the_user_wrote_flags(alone: Shell) -> None:
 def test_a_ledger_that_is_not_there_yet_says_where_it_is_looked_for(alone: Shell, words: list[str]) -> None:
     ran = alone.call(*words)
     assert ran.code == 74
-    said = f"lifebus: {alone.directory}/state/ledger.db: there is no such ledger; "
-    (line,) = [line for line in ran.err.splitlines() if line.startswith("lifebus: ")]
-    assert line.startswith(said)
-    assert "`lifebus config show --origin` shows where" in line
+    first, then = ran.err.splitlines()[-2:]
+    assert first == f"lifebus: {alone.directory}/state/ledger.db: there is no such ledger"
+    assert "`lifebus config show --origin` shows where" in then
 
 
 def test_a_full_disk_says_which_file_has_no_room(tmp_path: Path) -> None:

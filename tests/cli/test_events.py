@@ -42,10 +42,10 @@ def test_examples_are_receipts(alone: Shell) -> None:
 
 
 def test_one_harness_or_none_can_be_chosen(alone: Shell) -> None:
-    assert list(shown(alone, "frame.ended", "--harness", "claude")["examples"]) == ["claude"]
+    assert list(shown(alone, "frame.ended", "--adapter", "claude")["examples"]) == ["claude"]
     assert shown(alone, "frame.ended", "--facts-only")["examples"] == {}
-    assert alone.call("contract", "events", "frame.ended", "--harness", "claud").code == 2
-    assert alone.call("contract", "events", "capability.degraded", "--harness", "claude").code == 2
+    assert alone.call("contract", "events", "frame.ended", "--adapter", "claud").code == 2
+    assert alone.call("contract", "events", "capability.degraded", "--adapter", "claude").code == 2
 
 
 def test_a_slip_of_the_finger_is_answered_with_the_event_that_is_meant(alone: Shell) -> None:

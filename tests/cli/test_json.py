@@ -36,6 +36,7 @@ ABOUT = {
             "version",
             "tail",
             "sessions list",
+            "sessions show",
             "report",
             "receipts list",
             "receipts show",
@@ -153,6 +154,7 @@ def test_what_a_broker_says_of_itself_and_of_its_receipts(bus: Shell, check: Che
         ("config check", ()),
         ("emit", ("frame.opening", "--adapter", "codex", "--session", "s1", "--frame", "f9")),
         ("emit", ("session.started", "--adapter", "codex", "--adapter-version", "9")),
+        ("sessions show", ("codex/s1",)),
     ):
         check(bus, command, *words)
 

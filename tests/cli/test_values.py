@@ -1,7 +1,9 @@
 """Values of flags: lists, words with what was probably meant, times, and what a shell completes."""
 
+import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -9,8 +11,10 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+import msgspec
 import pytest
 
+from lifebus import make_request
 from lifebus.cli.arguments import parse_moment
 from lifebus.cli.exit_codes import UsageError
 from lifebus.cli.terminal import fitting
@@ -213,3 +217,44 @@ def test_a_table_fits_the_terminal_and_is_whole_in_a_pipe(alone: Shell, words: t
     assert [line.split()[:1] for line in shown] == [line.split()[:1] for line in whole]
     assert any("…" in line for line in shown)
     assert not any("…" in line for line in whole)
+
+
+@pytest.mark.parametrize("width", [40, 60, 72, 80])
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(("sessions",), ("receipts", "list"), ("contract", "manifest", "list"), ("contract", "events")),
+        *(("contract", "events", "frame.ended", "--facts-only"), ("tail", "--no-follow"), ("--help",)),
+        *(("tail", "--help"), ("hooks", "install", "--help"), ("ledger", "--help")),
+    ],
+    ids=" ".join,
+)
+def test_whatever_is_made_of_columns_fits_a_narrow_terminal(bus: Shell, words: tuple[str, ...], width: int) -> None:
+    ran = bus.on_terminal(*words, variables={"NO_COLOR": "1", "COLUMNS": str(width)})
+    shown = re.sub(r"\x1b\[\d*m", "", ran.out).splitlines()
+    assert [line for line in shown if len(line) > width] == []
+    whole = bus.call(*words).out
+    # Nothing but notes and ends of cells is left out.
+    assert set(re.findall(r"^\S+#\d+", whole, re.MULTILINE)) <= set(" ".join(shown).split())
+
+
+def test_tail_follows_as_other_tails_do_where_it_is_asked_to(bus: Shell) -> None:
+    with bus.started("tail", "-f", "-n", "1") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+
+
+def test_sessions_of_a_folder(bus: Shell) -> None:
+    emission = {
+        "request": msgspec.to_builtins(make_request("session.started", "codex", session="of-a-folder")),
+        "telemetry": {"cwd": "/srv/shop"},
+    }
+    assert bus.call("emit", "--file", "-", stdin=json.dumps(emission).encode()).code == 0
+    found = {name: bus.call("sessions", "--project", name, "--json").json for name in ("sh*", "shop", "other")}
+    assert {name: [one["name"] for one in heads] for name, heads in found.items()} == {
+        "sh*": ["shop#1"],
+        "shop": ["shop#1"],
+        "other": [],
+    }
+    shown = bus.call("sessions", "show", "shop#1").out
+    assert ("directory shop" in shown, "session   shop#1" in shown) == (True, True)

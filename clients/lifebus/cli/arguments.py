@@ -1,6 +1,5 @@
 """Values that users type: sessions, positions, times, durations, capabilities; and flags that commands share."""
 
-import difflib
 import re
 import time
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from cyclopts import Parameter
 
 from lifebus.cli.exit_codes import UsageError
 from lifebus.cli.terminal import say
+from lifebus.cli.wording.nearest import nearest_words
 from lifebus_contract import (
     CAPABILITIES,
     CapabilityRequest,
@@ -24,6 +24,9 @@ from lifebus_contract import (
 
 _DURATION: Final = re.compile(r"^(?P<count>\d{1,9}(?:\.\d{1,6})?)(?P<unit>ms|s|m|h|d|w)$")
 _SECONDS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_LISTED: Final = 16
+"""Most words that a refusal lists."""
+
 _DAYS: Final = {"today": 0, "yesterday": 1}
 _CLOCK: Final = re.compile(r"^\d{1,2}:\d{2}(:\d{2})?$")
 
@@ -42,9 +45,15 @@ def parse_choice(what: str, text: str, known: list[str]) -> str:
 def unknown_word(what: str, text: str, known: Sequence[str]) -> str:
     """Return the refusal of a word that is none of the known ones: the nearest, or all where none is near."""
     # One suggestion for a slip of the finger; the whole list for a guess.
-    near = difflib.get_close_matches(text, known, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+    near = nearest_words(text, known)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"known are {_listed(known)}"
     return f"{what}: there is no `{text[:64]}`; {hint}"
+
+
+def _listed(known: Sequence[str]) -> str:
+    """Return a list of words; of a long one its beginning, because nobody reads eighty."""
+    shown, rest = known[:_LISTED], len(known) - _LISTED
+    return ", ".join(shown) + (f" and {rest} more" if rest > 0 else "")
 
 
 def require_name(flag: str, text: str) -> str:

@@ -33,6 +33,9 @@ _CORRECTED: Final = {
 }
 """What to do where the same request never succeeds, and another one may."""
 
+_OURS: Final = "`lifebus "
+"""How a command of ours begins in a text."""
+
 _SYSTEM: Final = {
     errno.ENOENT: "see that the path is right",
     errno.EACCES: "see that you may use it",
@@ -51,11 +54,12 @@ def explain(fault: BaseException, arguments: Sequence[str] = ()) -> tuple[ExitCo
     """Return the exit code of an error and the lines that explain it; `arguments` are those of the command line."""
     cause = first_cause(fault)
     if isinstance(cause, UsageError):
-        return ExitCode.USAGE, [*str(cause).split("\n"), _help_for(arguments)]
+        return ExitCode.USAGE, [*str(cause).split("\n"), *_meant(cause, arguments), _help_for(arguments)]
     if isinstance(cause, NotThere):
-        return ExitCode.NEGATIVE, [str(cause), cause.then]
+        return ExitCode.NEGATIVE, [str(cause), *_meant(cause, arguments), cause.then]
     if isinstance(cause, LifebusError):
-        return exit_code_of(cause), refusal_lines(cause)
+        first, *others = refusal_lines(cause)
+        return exit_code_of(cause), [first, *_meant(cause, arguments), *others]
     if isinstance(cause, UnicodeError):
         return ExitCode.BAD_DATA, ["text that is not valid UTF-8 cannot be sent", "write it in UTF-8, then try again"]
     if isinstance(cause, OSError):
@@ -68,11 +72,32 @@ def explain(fault: BaseException, arguments: Sequence[str] = ()) -> tuple[ExitCo
 
 def refusal_lines(fault: LifebusError) -> list[str]:
     """Return the lines that explain an error of the contract."""
-    return [*map(plain_detail, fault.detail.split("\n")), *_next_steps(fault)]
+    others = fault.detail.split("\n")[1:]
+    return [plain_detail(_parted(fault)[0]), *map(plain_detail, others), *_next_steps(fault)]
+
+
+def _parted(fault: LifebusError) -> tuple[str, str]:
+    """Return the first line of a detail: what is wrong, and what to do next where its end says so."""
+    line = fault.detail.split("\n")[0]
+    what, _, then = line.rpartition("; ")
+    says_it = fault.code in PREPARED or _OURS in then
+    return (what, then) if what and says_it and not then.startswith("did you mean") else (line, "")
+
+
+def _meant(cause: Exception, arguments: Sequence[str]) -> Iterator[str]:
+    """Yield the command that may be meant, where a group took its name, nearly right, for a value."""
+    if "did you mean" in str(cause):
+        return
+    from lifebus.cli.wording.parser_words import meant_command  # noqa: PLC0415  only after an error
+
+    if (meant := meant_command(arguments)) is not None:
+        yield f"did you mean `{meant}`?"
 
 
 def _next_steps(fault: LifebusError) -> Iterator[str]:
-    if fault.code in PREPARED or "`lifebus " in fault.detail:
+    if then := _parted(fault)[1]:
+        yield then
+    if fault.code in PREPARED or _OURS in fault.detail:
         return
     after = _CORRECTED.get(fault.failure_class, _AFTERWARDS[fault.retry_class])
     yield ADVICE.get(fault.code or "", after)

@@ -43,9 +43,12 @@ def first_lines(width: int) -> "Iterator[str]":
 def further_lines(width: int) -> "Iterator[str]":
     """Yield the names of all other commands, and what is in those that are groups."""
     yield "More; each has a --help of its own:"
-    # A group and its members stay on one line.
+    room = width - len(_INDENT)
     names = [f"{name} ({', '.join(row.members)})" if row.members else name for name, row in FURTHER.items()]
-    for line in _wrapped([*(f"{name}," for name in names[:-1]), names[-1]], width - len(_INDENT)):
+    whole = [*(f"{name}," for name in names[:-1]), names[-1]]
+    # A group and its members stay on one line where there is room for them.
+    pieces = [piece for name in whole for piece in ([name] if len(name) <= room else name.split(" "))]
+    for line in _wrapped(pieces, room):
         yield _INDENT + line
 
 

@@ -14,6 +14,9 @@ _INDENT: Final = "  "
 _WIDEST_NAME: Final = 22
 """What is longer has its text on the next line."""
 
+_NARROWEST_TEXT: Final = 20
+"""Fewest columns of text beside the names; on a narrower terminal all texts stand below them."""
+
 
 class HelpPages:
     """Writes the help of a command, as plain text with bold heads where they can be shown."""
@@ -34,7 +37,9 @@ class HelpPages:
     def render_usage(self, console: "Console", options: "ConsoleOptions", usage: Any) -> None:  # noqa: ARG002
         """Write how the command is called."""
         if words := _plain(usage):
-            _print(console, words if words.startswith("Usage:") else f"Usage: {words}", style="bold")
+            whole = words if words.startswith("Usage:") else f"Usage: {words}"
+            for line in textwrap.wrap(whole, _width(console), subsequent_indent=_INDENT, break_on_hyphens=False):
+                _print(console, line, style="bold")
 
     def render_description(self, console: "Console", options: "ConsoleOptions", description: Any) -> None:  # noqa: ARG002
         """Write what the command does."""
@@ -83,8 +88,11 @@ def _text_of(entry: "HelpEntry") -> str:
 def _lines(name: str, text: str, column: int, width: int) -> Iterable[str]:
     """Yield the lines of an entry; where the name is too long its text begins on the next one."""
     after = len(_INDENT) + column + 2
-    pieces = textwrap.wrap(text, max(20, width - after), break_on_hyphens=False)
-    if len(name) > column or not pieces:
+    is_narrow = width - after < _NARROWEST_TEXT
+    if is_narrow:
+        after = 2 * len(_INDENT)
+    pieces = textwrap.wrap(text, max(1, width - after), break_on_hyphens=False)
+    if is_narrow or len(name) > column or not pieces:
         yield f"{_INDENT}{name}"
     else:
         yield f"{_INDENT}{name.ljust(column)}  {pieces.pop(0)}"

@@ -42,6 +42,7 @@ MOVED: "Mapping[tuple[str, ...], tuple[str, ...]]" = {
 MOVED_FLAGS: "Mapping[tuple[str, ...], Mapping[str, str]]" = {
     ("serve",): {"--client-id": "--client"},
     ("dev", "invoke"): {"--client-id": "--client"},
+    ("contract", "events"): {"--harness": "--adapter"},
 }
 """The present name of each flag by its old one, for each command; these are said to nobody."""
 

@@ -173,6 +173,8 @@ Form = Literal["columns", "lines", "json"]
 """For people at a terminal, for pipes, for programs."""
 
 _WIDTHS: Final = tuple(width for _, width in COLUMNS)
+_NARROW: Final = sum(_WIDTHS[:5]) + 5 + 8
+"""Columns of a terminal from which on a receipt has one line; on a narrower one it has two."""
 
 
 class ReceiptPrinter:
@@ -218,7 +220,8 @@ class ReceiptPrinter:
         return None if session is None else self._names.get((receipt.adapter_id, session))
 
     def _columns(self, receipt: Receipt) -> None:
-        if self.count == 1:
+        width = shutil.get_terminal_size().columns
+        if self.count == 1 and width >= _NARROW:
             titles = (title.ljust(width) for title, width in COLUMNS)
             put(paint(" ".join(titles).rstrip(), "bold"))
         # The column has the time of day: of another day than today, and of each that follows, the date is said once.
@@ -228,9 +231,12 @@ class ReceiptPrinter:
             put(paint(self._day.isoformat(), "dim"))
         clock, session, sequence, event, status, note = (clean(cell) for cell in short_line(receipt, self._names))
         color = status_color(receipt.status.value)
-        room = max(8, shutil.get_terminal_size().columns - sum(_WIDTHS[:5]) - 5)
-        # Cut with a sign: a note that ends in the middle of a word would look whole.
-        note = note if len(note) <= room else note[: room - 1] + "…"
+        if width < _NARROW:
+            room = max(1, width - _WIDTHS[0] - 1)
+            put(f"{paint(clock.ljust(_WIDTHS[0]), 'dim')} {_cut(f'{session} {event}', room)}")
+            put(" " * (_WIDTHS[0] + 1) + paint(_cut(f"{sequence} {status} {note}".rstrip(), room), color))
+            return
+        note = _cut(note, width - sum(_WIDTHS[:5]) - 5)
         cells = [
             paint(clock.ljust(_WIDTHS[0]), "dim"),
             session.ljust(_WIDTHS[1]),
@@ -240,6 +246,11 @@ class ReceiptPrinter:
             paint(note, color or "dim"),
         ]
         put(" ".join(cells).rstrip())
+
+
+def _cut(text: str, room: int) -> str:
+    """Return what of a text has room, with a sign: what ends in the middle of a word would look whole."""
+    return text if len(text) <= room else text[: room - 1] + "…"
 
 
 async def print_each(items: AsyncIterator[T], show: Callable[[T], None]) -> None:

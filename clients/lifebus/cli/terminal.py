@@ -5,7 +5,7 @@ import sys
 
 TYPE_CHECKING = False  # every command needs this module, and the quick ones need nothing that it names here
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any, Final, TextIO
 
 _COLORS: "Final" = {
@@ -140,14 +140,19 @@ def put_table(
     """Write aligned columns without lines; cells that `color_of` knows are coloured by it.
 
     On a terminal the table fits its width: the widest cells are cut, with a sign, but never those of the first column,
-    whose names other commands take.  A pipe gets everything.
+    whose names other commands take.  Where that is not enough, each row has lines of its own.  A pipe gets everything.
     """
     cells = [[clean(cell) for cell in row] for row in rows]
     widths = [max(_width(row[index]) for row in [list(titles), *cells]) for index in range(len(titles))]
     if sys.stdout.isatty():
         import shutil  # noqa: PLC0415  only tables on a terminal
 
-        widths = fitting(widths, shutil.get_terminal_size().columns)
+        room = shutil.get_terminal_size().columns
+        widths = fitting(widths, room)
+        if _excess(widths, room) > 0:
+            for line in _record_lines(titles, cells, room, color_of or {}):
+                put(line)
+            return
     put(paint(_joined(titles, widths), "bold"))
     colors = color_of or {}
     for row in cells:
@@ -164,15 +169,39 @@ def put_table(
 def fitting(widths: "Sequence[int]", room: int) -> list[int]:
     """Return the widths of columns with which a table has room, two spaces between: the widest give way first."""
     found = list(widths)
-    excess = sum(found) + 2 * (len(found) - 1) - room
+    excess = _excess(found, room)
     while excess > 0:
         widest = max(range(1, len(found)), key=lambda index: found[index], default=None)
-        # Narrower columns would say nothing any more; then the terminal breaks the lines.
+        # Narrower columns would say nothing any more.
         if widest is None or found[widest] <= _NARROWEST:
             break
         found[widest] -= 1
         excess -= 1
     return found
+
+
+def _excess(widths: "Sequence[int]", room: int) -> int:
+    """Return how many columns a table is too wide, with two spaces between."""
+    return sum(widths) + 2 * (len(widths) - 1) - room
+
+
+def _record_lines(
+    titles: "Sequence[str]", rows: "Iterable[Sequence[str]]", room: int, colors: "Mapping[str, str]"
+) -> "Iterator[str]":
+    """Yield a table as records: the first cell of a row, and below it the others with their titles, as they fit."""
+    for first, *others in rows:
+        yield paint(first, "bold")
+        line, used = "", 0
+        for title, cell in zip(titles[1:], others, strict=True):
+            value = _cut(cell, max(1, room - _width(title) - 3))
+            taken = _width(title) + 1 + _width(value)
+            if used and used + 2 + taken > room:
+                yield line
+                line, used = "", 0
+            line += f"  {paint(title, 'dim')} {paint(value, colors.get(cell, ''))}".rstrip()
+            used += 2 + taken
+        if line:
+            yield line
 
 
 def _cut(cell: str, width: int) -> str:

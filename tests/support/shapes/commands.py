@@ -55,6 +55,7 @@ SHAPES: Final[dict[str, Any]] = {
     "hooks test": list[Canary],
     "tail": shared.FollowedReceipt,
     "sessions list": list[shared.SessionDocument],
+    "sessions show": shared.SessionDocument,
     "sessions close": shared.FollowedReceipt,
     "sessions forget": shared.FollowedReceipt,
     "report": ActivityReport,

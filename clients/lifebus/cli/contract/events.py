@@ -2,6 +2,7 @@
 
 import json as plain
 import re
+import shutil
 import textwrap
 from collections.abc import Iterator, Sequence
 from importlib.resources import files
@@ -11,13 +12,14 @@ from msgspec import Struct
 
 from lifebus.cli.arguments import parse_choice
 from lifebus.cli.exit_codes import ExitCode, UsageError
+from lifebus.cli.first_screen import WIDEST_LINE
 from lifebus.cli.terminal import paint, put, put_json, put_table
 from lifebus_contract import LifecycleEvent
 from lifebus_contract.facts.catalogue import COMMON, SAYS, facts_of
 from lifebus_contract.facts.fact import ANY_EVENT, Fact
 from lifebus_contract.vocabulary import FRAME_EVENTS
 
-_WIDTH: Final = 100
+_METADATA: Final = "Keys of request.metadata in a dispatch; all facts are in its lifebus.telemetry"
 _LINK: Final = re.compile(r"\[([^\]]+)\]\((?:\.\./)?([^)#]+)[^)]*\)")
 
 
@@ -51,13 +53,13 @@ class KnownEvent(Struct, frozen=True, kw_only=True):
 
 
 def events(
-    event: str | None = None, /, *, harness: str | None = None, facts_only: bool = False, json: bool = False
+    event: str | None = None, /, *, adapter: str | None = None, facts_only: bool = False, json: bool = False
 ) -> ExitCode:
     """List the 14 lifecycle events; show one: every fact of its receipts, with an example of each harness.
 
     Args:
         event: Show this one, e.g. frame.ended.
-        harness: Show the example of this harness alone.
+        adapter: Show the example of this one alone, e.g. claude, or `codex app-server`.
         facts_only: Show no examples.
         json: Answer in JSON.
     """
@@ -65,7 +67,7 @@ def events(
         return _list(json=json)
     name = parse_choice("EVENT", event, [one.value for one in LifecycleEvent])
     known = known_event(LifecycleEvent(name))
-    examples = {} if facts_only else _chosen(known, harness)
+    examples = {} if facts_only else _chosen(known, adapter)
     if json:
         put_json({**_plain(known), "examples": examples})
     else:
@@ -121,12 +123,12 @@ def _list(*, json: bool) -> ExitCode:
     return ExitCode.OK
 
 
-def _chosen(known: KnownEvent, harness: str | None) -> dict[str, dict[str, Any]]:
-    if harness is None:
+def _chosen(known: KnownEvent, adapter: str | None) -> dict[str, dict[str, Any]]:
+    if adapter is None:
         return known.examples
     if not known.examples:
-        raise UsageError(f"--harness: no recording of any harness has {known.event}")
-    name = parse_choice("--harness", harness, list(known.examples))
+        raise UsageError(f"--adapter: no recording of any harness has {known.event}")
+    name = parse_choice("--adapter", adapter, list(known.examples))
     return {name: known.examples[name]}
 
 
@@ -139,16 +141,18 @@ def _plain(known: KnownEvent) -> dict[str, Any]:
 
 def _lines(known: KnownEvent, examples: dict[str, dict[str, Any]]) -> Iterator[str]:
     """Yield the page of an event as a terminal shows it."""
-    yield f"{paint(known.event, 'bold')}: {known.meaning}"
+    first, *others = _wrapped(f"{known.event}: {known.meaning}", "", after="  ")
+    yield first.replace(known.event, paint(known.event, "bold"), 1)
+    yield from others
     if not known.can_be_emitted:
         return
     yield from _facts("Facts", known.facts)
     yield from _facts("Facts that any receipt may have", known.common)
     if known.metadata:
         yield ""
-        yield paint("Keys of request.metadata in a dispatch; all facts are in its lifebus.telemetry", "bold")
+        yield from (paint(line, "bold") for line in _wrapped(_METADATA, ""))
     for harness, keys in known.metadata.items():
-        yield f"  {harness}: {', '.join(keys)}"
+        yield from _wrapped(f"{harness}: {', '.join(keys)}", "  ")
     for harness, receipt in examples.items():
         yield ""
         yield paint(f"A receipt of {harness}", "bold")
@@ -161,6 +165,13 @@ def _link_text(found: re.Match[str]) -> str:
     return f"docs/{page}" if words == page else f"{words} (docs/{page})"
 
 
+def _wrapped(text: str, indent: str, *, after: str | None = None) -> list[str]:
+    """Return lines that fit the terminal, and are not too long to be read; those `after` the first are set off."""
+    width = min(shutil.get_terminal_size((WIDEST_LINE, 0)).columns, WIDEST_LINE)
+    room = max(width, 2 * len(indent) + 1)
+    return textwrap.wrap(text, room, initial_indent=indent, subsequent_indent=after or indent)
+
+
 def _facts(title: str, facts: Sequence[KnownFact]) -> Iterator[str]:
     yield ""
     yield paint(title, "bold")
@@ -171,7 +182,7 @@ def _facts(title: str, facts: Sequence[KnownFact]) -> Iterator[str]:
         values = f". One of {', '.join(fact.values)}" if fact.values else ""
         # Pages link to other pages; a terminal has their names.
         meaning = _LINK.sub(_link_text, fact.meaning)
-        yield from textwrap.wrap(f"{meaning}{values}", _WIDTH, initial_indent="    ", subsequent_indent="    ")
+        yield from _wrapped(f"{meaning}{values}", "    ")
         reported = "; ".join(part for part in (", ".join(fact.reported_by), fact.reporter) if part)
         if reported:
-            yield from textwrap.wrap(f"reported by {reported}", _WIDTH, initial_indent="    ", subsequent_indent="    ")
+            yield from _wrapped(f"reported by {reported}", "    ")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from cyclopts import App, Parameter
 
 from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_moment
-from lifebus.cli.choices import Adapters, OneSession, parse_adapters
+from lifebus.cli.choices import Adapters, OneSession, SessionName, Words, parse_adapters, split_values
 from lifebus.cli.confirm import confirm
 from lifebus.cli.connection import on_bus
 from lifebus.cli.exit_codes import ExitCode, NotThere
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _NARROW: Final = 100
 """Columns of a terminal from which on a table has room for whole ids."""
 
+_LISTED: Final = "`lifebus sessions` lists the sessions"
+
 _COLORS: Final = {"ended": "dim", "forgotten": "dim"}
 
 
@@ -36,6 +38,8 @@ class SessionFilter:
 
     adapter: Adapters = ()
     "Only those of these adapters, e.g. claude."
+    project: Words = ()
+    "Only those in these folders, e.g. api; * stands for any letters."
     open_only: bool = False
     "Only those that have not ended."
     waiting: Annotated[bool, Parameter(negative="")] = False
@@ -51,11 +55,14 @@ class SessionFilter:
 
     def predicate(self, connection: ConnectionOptions) -> "Callable[[SessionHead], bool]":
         """Return whether a session is asked for."""
-        wanted = parse_adapters(self.adapter, connection)
+        from lifebus.cli.tools.session_choice import SessionChoice  # noqa: PLC0415  with what it needs of the library
+
+        adapters = tuple(parse_adapters(self.adapter, connection))
+        wanted = SessionChoice(adapters=adapters, projects=tuple(split_values(self.project)))
         earliest = int(parse_moment(self.since).timestamp()) if self.since is not None else None
         latest = int(parse_moment(self.until, flag="--until").timestamp()) if self.until is not None else None
         return lambda head: (
-            (not wanted or head.adapter_id in wanted)
+            wanted.matches(head.adapter_id, head.harness_session_id, head.cwd, head.name)
             and not (self.open_only and head.ended)
             and (not self.waiting or bool(head.waiting))
             and (not self.failed or bool(head.failures))
@@ -101,7 +108,7 @@ def sessions(
     elif found:
         _show_table(found)
     elif pair is not None:
-        raise NotThere(_why_none(pair, is_known=bool(heads)), "`lifebus sessions` lists the sessions")
+        raise NotThere(_why_none(pair, is_known=bool(heads)), _LISTED)
     else:
         say("no sessions")
     return ExitCode.OK if found or pair is None else ExitCode.NEGATIVE
@@ -113,7 +120,27 @@ def _why_none(pair: tuple[str, str], *, is_known: bool) -> str:
 
 
 @app.command
-def close(session: str, /, *, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
+def show(session: SessionName, /, *, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
+    """Show one session: where it works, how it stands, and what happened in it.
+
+    Args:
+        session: Its short name, e.g. api#3, or ADAPTER/SESSION; exit code 1 when there is none.
+        connection: Where the broker is, and the form of the answer.
+    """
+    pair = resolve_session(session, connection)
+    found = on_bus(connection, lambda bus: bus.sessions(pair, forgotten=True))
+    if not found:
+        raise NotThere(f"there is no session `{clean('/'.join(pair))}`", _LISTED)
+    if connection.json:
+        put_json(_document(found[0]))
+        return ExitCode.OK
+    for line in _lines(found[0]):
+        put(line)
+    return ExitCode.OK
+
+
+@app.command
+def close(session: SessionName, /, *, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
     """End a session that is open: a receipt says that an operator closed it; its open frames end before it.
 
     If somebody still works in it, the next hook opens it again.
@@ -128,7 +155,7 @@ def close(session: str, /, *, connection: ConnectionOptions = DEFAULT_CONNECTION
 
 @app.command
 def forget(
-    session: str,
+    session: SessionName,
     /,
     *,
     yes: Annotated[bool, Parameter(name=("--yes", "-y"), negative="")] = False,

@@ -25,7 +25,7 @@ def tail(
     *,
     last: Annotated[int | None, Parameter(name=("--last", "-n"))] = None,
     from_: Annotated[str | None, Parameter(name="--from")] = None,
-    follow: Annotated[bool | None, Parameter(negative="--no-follow")] = None,
+    follow: Annotated[bool | None, Parameter(name=("--follow", "-f"), negative="--no-follow")] = None,
     canaries: Annotated[bool, Parameter(negative="")] = False,
     filters: ReceiptFilter = ANY_RECEIPT,
     connection: ConnectionOptions = DEFAULT_CONNECTION,
@@ -43,7 +43,7 @@ def tail(
     if from_ is not None and (filters.since is not None or last is not None):
         raise UsageError("--from says where to begin, as --since and --last do; give it alone")
     if last is not None and last < 0:
-        raise UsageError("--last: a number of receipts, not below 0")
+        raise UsageError("--last, -n: a number of receipts, not below 0")
     start = None if from_ is None else parse_start(from_)
     follows = filters.until is None if follow is None else follow
     choice = filters.chosen(connection)

@@ -1,6 +1,6 @@
 """What the parser of command lines refuses, in words of its users: which word is wrong, and what was meant.  Pure."""
 
-import difflib
+import re
 from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import Final, get_args
@@ -10,9 +10,11 @@ from cyclopts import CoercionError, CycloptsError, MissingArgumentError, Unknown
 from lifebus.cli.app import known_group
 from lifebus.cli.arguments import unknown_word
 from lifebus.cli.command_table import COMMANDS
+from lifebus.cli.wording.nearest import nearest_command, nearest_flag
 
 _KINDS: Final = {int: "a whole number", float: "a number", bool: "a word for yes or no"}
 _SHOWN: Final = 64
+_SESSION: Final = re.compile(r"[^#/]+#\d+$|[\w-]+/.")
 
 
 def plain_words(fault: CycloptsError, words: Sequence[str]) -> str:
@@ -32,29 +34,58 @@ def _not_used(unused: Sequence[str], words: Sequence[str], fault: CycloptsError)
     known, group = known_group(words)
     first = unused[0]
     if first.startswith("-") and first != "-":
-        has_command = fault.app is not None and fault.app.default_command is not None
-        collection = fault.app.assemble_argument_collection() if fault.app is not None and has_command else ()
-        flags = _flags(collection)
+        flags = _flags_of(fault)
         return f"{first}: a value is missing" if first in flags else _no_option(first, flags)
+    word = next(iter(words[len(known) : len(known) + 1]), "")
     # The word behind those of a group is that of a command in it.
-    if list(words[len(known) : len(known) + 1]) == [first] and (group is not None or not known):
+    if word == first and (group is not None or not known):
         return _no_command(first, known, COMMANDS if group is None else group)
-    return f"not understood: {' '.join(unused)}"
+    # What a group does without one took the word for a value, and another was left over.
+    if group is not None and (meant := _meant(word, known, group)) is not None:
+        return f"there is no command `{_line(known, word)}`; did you mean `{meant}`?"
+    return f"not understood: {' '.join(unused)}" + _where_it_belongs(first, fault)
 
 
-def _no_command(word: str, known: Sequence[str], commands: "Iterable[str]") -> str:
+def meant_command(words: Sequence[str]) -> str | None:
+    """Return the command that is meant by a word behind those of a group, if it is none of the group's but nearly."""
+    known, group = known_group(words)
+    word = next(iter(words[len(known) : len(known) + 1]), "")
+    return None if group is None or not word or word.startswith("-") else _meant(word, known, group)
+
+
+def _meant(word: str, known: Sequence[str], commands: Iterable[str]) -> str | None:
+    near = nearest_command(word, [name for name in commands if not name.startswith("-")])
+    return None if near is None or near == word else _line([] if " " in near else known, near)
+
+
+def _line(known: Sequence[str], word: str) -> str:
+    return " ".join(("lifebus", *known, word[:_SHOWN]))
+
+
+def _no_command(word: str, known: Sequence[str], commands: Iterable[str]) -> str:
     names = [name for name in commands if not name.startswith("-")]
-    near = difflib.get_close_matches(word, names, n=1)
-    whole = " ".join(("lifebus", *known, word[:_SHOWN]))
-    if near:
-        return f"there is no command `{whole}`; did you mean `{' '.join(('lifebus', *known, near[0]))}`?"
-    return f"there is no command `{whole}`" + (f"; known are {', '.join(names)}" if known else "")
+    there_is_none = f"there is no command `{_line(known, word)}`"
+    if (meant := _meant(word, known, names)) is not None:
+        return f"{there_is_none}; did you mean `{meant}`?"
+    return there_is_none + (f"; known are {', '.join(names)}" if known else "")
+
+
+def _where_it_belongs(word: str, fault: CycloptsError) -> str:
+    """Return the flag of a command that takes a word without one: a session is named by its short name."""
+    flags = _flags_of(fault)
+    return f"; did you mean --session {word[:_SHOWN]}?" if _SESSION.match(word) and "--session" in flags else ""
+
+
+def _flags_of(fault: CycloptsError) -> list[str]:
+    has_command = fault.app is not None and fault.app.default_command is not None
+    return _flags(fault.app.assemble_argument_collection() if fault.app is not None and has_command else ())
 
 
 def _no_option(word: str, flags: Sequence[str]) -> str:
     name = word.partition("=")[0]
-    near = difflib.get_close_matches(name, flags, n=1)
-    return f"there is no option `{name[:_SHOWN]}`" + (f"; did you mean {near[0]}?" if near else "")
+    # As of `tail` and `head`.
+    near = f"-n {name[1:]}" if name[1:].isdecimal() and "-n" in flags else nearest_flag(name, flags)
+    return f"there is no option `{name[:_SHOWN]}`" + (f"; did you mean {near}?" if near else "")
 
 
 def _missing(fault: MissingArgumentError) -> str:
