@@ -24,7 +24,7 @@ _Dumper.add_representer(str, _represent_text)
 def dump_yaml(document: Any) -> str:
     """Return plain data as YAML in blocks, the keys in their order, no line folded."""
     # Without a width limit: a folded text reads back the same, but a line of it is no line of the summary.
-    made: str = yaml.dump(
+    made: str = yaml.dump(  # pyright: ignore[reportUnknownMemberType]  a type of its stubs is not to be found
         document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=False, width=2**31
     )
     return made

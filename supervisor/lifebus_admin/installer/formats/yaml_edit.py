@@ -226,7 +226,10 @@ class YamlText:
 
     def _block(self, value: Any, column: int) -> str:
         # So wide that it never breaks a line: a broken one could not be taken out whole.
-        text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=1 << 30).rstrip("\n")
+        made: str = yaml.safe_dump(  # pyright: ignore[reportUnknownMemberType]  a type of its stubs is not to be found
+            value, sort_keys=False, allow_unicode=True, width=1 << 30
+        )
+        text = made.rstrip("\n")
         return self._newline.join(" " * column + line for line in text.split("\n"))
 
     def _dash(self, child: YamlEntry) -> int:
