@@ -164,10 +164,12 @@ class DispatchFacts(Document, frozen=True, kw_only=True, omit_defaults=True):
     """What is known of a dispatched event beside the request: its facts, and the capabilities that changed.
 
     The forms are those of a receipt's `telemetry_summary` and `capability_degradations` (docs/contract.md 5.6).
+    `traceparent` is the span of this dispatch in the header of W3C Trace Context.
     """
 
     telemetry: Annotated[dict[FactKey, FactValue], Meta(max_length=32)] = {}  # noqa: RUF012  msgspec makes a new one each time
     degradations: Annotated[tuple[Degradation, ...], Meta(max_length=64)] = ()
+    traceparent: Annotated[str, Meta(pattern="^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$")] | None = None
 
 
 _NO_FACTS: Final = DispatchFacts()
@@ -176,7 +178,7 @@ _NO_FACTS: Final = DispatchFacts()
 class DispatchEnvelope(Document, frozen=True, kw_only=True, omit_defaults=True):
     """What a callback client receives: the request and its payloads (docs/contract.md 5.5).
 
-    `request.metadata.lifebus` has what is known of the event; `telemetry` and `degradations` read it.
+    `request.metadata.lifebus` has what is known of the event; `telemetry`, `degradations` and `traceparent` read it.
     """
 
     schema_version: SchemaVersion
@@ -188,8 +190,11 @@ class DispatchEnvelope(Document, frozen=True, kw_only=True, omit_defaults=True):
             self.as_emission()  # holds the facts to the rules of an emission
 
     @classmethod
-    def of(cls, emission: "Emission") -> Self:
-        """Return what the clients of an emission receive; what an emitter wrote under lifebus's own key is replaced."""
+    def of(cls, emission: "Emission", traceparent: str | None = None) -> Self:
+        """Return what the clients of an emission receive; what an emitter wrote under lifebus's own key is replaced.
+
+        `traceparent` is the span of one client's dispatch (`lifebus_contract.trace_context`).
+        """
         request = emission.request
         metadata = {name: value for name, value in request.metadata.items() if name != FACTS_KEY}
         facts: dict[str, Any] = {}
@@ -197,6 +202,8 @@ class DispatchEnvelope(Document, frozen=True, kw_only=True, omit_defaults=True):
             facts["telemetry"] = dict(emission.telemetry)
         if emission.degradations:  # a list, as a reader of JSON gets it
             facts["degradations"] = [to_builtins(one) for one in emission.degradations]
+        if traceparent is not None:
+            facts["traceparent"] = traceparent
         if facts:
             metadata[FACTS_KEY] = facts
         if metadata != request.metadata:
@@ -212,6 +219,11 @@ class DispatchEnvelope(Document, frozen=True, kw_only=True, omit_defaults=True):
     def degradations(self) -> tuple[Degradation, ...]:
         """Which capabilities changed, with their support before and after; only for `capability.degraded`."""
         return self._facts.degradations
+
+    @property
+    def traceparent(self) -> str | None:
+        """The dispatch's own span, as W3C Trace Context writes it: what a client's spans have as their parent."""
+        return self._facts.traceparent
 
     def as_emission(self) -> "Emission":
         """Return the emission that is dispatched by this envelope, without what it required.

@@ -15,6 +15,8 @@ PAYLOAD: Final = "pay_"
 
 _ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS: Final = tuple(a + b for a in _ALPHABET for b in _ALPHABET)
+_SYMBOLS: Final = frozenset(_ALPHABET)
+_ULID_DIGITS: Final = 26
 _COUNTER_LIMIT: Final = 1 << 20
 
 
@@ -48,6 +50,17 @@ class IdSource:
         # Starts in the lower half, so that half a million ids fit into the millisecond before it has to restart.
         self._counter = random & (_COUNTER_LIMIT // 2 - 1)
         self._head = _encode(self._last_ms, 10) + _encode(random >> 20, 12)
+
+
+def time_of(identifier: str) -> int | None:
+    """Return the millisecond since 1970 in which an id was made, None of an id that is no ULID behind a prefix."""
+    digits = identifier.rpartition("_")[2]
+    if len(digits) != _ULID_DIGITS or not _SYMBOLS.issuperset(digits):
+        return None
+    value = 0
+    for digit in digits[:10]:
+        value = value << 5 | _ALPHABET.index(digit)
+    return value
 
 
 def _encode(value: int, length: int) -> str:

@@ -110,6 +110,13 @@ WRONG = {
         *("--webhook x", "--batch 0", "--batch soon", "--adapter codx", "--event frame.end", "--from nowhere"),
         *("--webhook-file nope", "--send-timeout soon", "--secret-variable NOPE --webhook http://127.0.0.1:9"),
     ],
+    "otel": [
+        "--endpoint x",
+        "--headers-file nope",
+        "--adapter codx",
+        "--from nowhere",
+        "--endpoint http://example.org",
+    ],
     "notify": [
         *("--on wait", "--adapter claud", "--after soon", "--pressure 200", "--pressure x", "--quiet nope"),
         *("--rules --after 1s", "--rules", "--max-age soon", "--group soon", "--webhook nope", "-- ./nope"),

@@ -144,6 +144,7 @@ async def test_a_command_gets_the_same_in_a_document_of_the_published_schema(pro
     receipts = [one for result in results for one in result.receipts if one.client_id == "writer"]
     assert [one.status for one in receipts] == ["observed"] * 2
     first, second = (json.loads(line) for line in lines)
+    assert first["request"]["metadata"]["lifebus"].pop("traceparent").startswith("00-")
     assert first["request"]["metadata"] == {"lifebus": {"telemetry": NUMBERS}}
     (change,) = second["request"]["metadata"]["lifebus"]["degradations"]
     assert (change["capability"], change["previous_support"], change["current_support"]) == LOST[0][:3]

@@ -61,6 +61,7 @@ RULES: dict[str, Rule] = {
         "lifebus_contract lifebus_broker lifebus_adapters lifebus_transports",
         "anyio msgpack msgspec packaging structlog platformdirs watchfiles genai_prices",
     ),
+    "lifebus_supervisor.traces": _rule("lifebus_contract lifebus_broker", "google msgspec opentelemetry"),
     "lifebus_supervisor.api": _rule(
         "lifebus_contract lifebus_broker lifebus_adapters lifebus_transports", "anyio msgspec structlog"
     ),

@@ -28,7 +28,7 @@ from lifebus_broker.routing.background import Background, DispatchKey
 from lifebus_broker.routing.clients import CallbackClient
 from lifebus_broker.routing.invocation import ask
 from lifebus_broker.routing.placement import NO_SLOTS_USED
-from lifebus_broker.routing.receipts import as_client_emission, request_digest, with_evidence
+from lifebus_broker.routing.receipts import as_client_emission, facts_of, request_digest, with_evidence
 from lifebus_broker.routing.router import PlacedPayload, Plan, Router
 from lifebus_broker.routing.slots import SlotUse
 from lifebus_contract import (
@@ -41,6 +41,7 @@ from lifebus_contract import (
     RegisteredAdapter,
 )
 from lifebus_contract.codec import decode_receipt
+from lifebus_contract.trace_context import dispatch_span, traceparent
 
 _log = structlog.get_logger("lifebus.dispatch")
 _SESSION_ENDED: Final = LifecycleEvent.SESSION_ENDED
@@ -195,7 +196,6 @@ class _Subject:
     def __init__(self, planned: PlannedEmission) -> None:
         self.emission = planned.emission
         self.parent = planned.parent if planned.plan.receipt is None else planned.plan.receipt.receipt_id
-        self.envelope = DispatchEnvelope.of(planned.emission)
         self._registered = planned.plan.registered
         self._reported = as_client_emission(planned.emission, planned.client_id)
 
@@ -205,6 +205,12 @@ class _Subject:
         if self._registered is None:
             raise ValueError("a plan with clients names its adapter")
         return self._registered
+
+    def envelope_for(self, client: CallbackClient) -> DispatchEnvelope:
+        """Return what a client is asked with: each dispatch is a span of its own (docs/contract.md 5.6)."""
+        request = self.emission.request
+        span = dispatch_span(request, facts_of(self.emission), client.client_id)
+        return DispatchEnvelope.of(self.emission, traceparent(span))
 
     def reported_by(self, client: CallbackClient) -> Emission:
         """Return the emission as a client's receipt reports it, with a fact where the client runs in the background."""
@@ -291,7 +297,7 @@ class _Dispatch:
         if loss is None and negotiation is not None and negotiation.failure_class is not None:
             return router.refuse_client(client, client_emission, negotiation, subject.parent)
         evidence: Evidence = {}
-        answer = await ask(client, subject.envelope, self._seconds_for(client), evidence)
+        answer = await ask(client, subject.envelope_for(client), self._seconds_for(client), evidence)
         client_emission = with_evidence(client_emission, evidence)
         if loss is not None:
             return router.conclude_loss(client, client_emission, loss, answer, subject.parent)

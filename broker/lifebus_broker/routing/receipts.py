@@ -108,7 +108,7 @@ def observed_alone(emission: Emission, receipt_id: str, at_epoch_s: int, client_
         schema_version=CONTRACT_VERSION,
         sequence=None,
         status=_OBSERVED.status,
-        telemetry_summary=_facts(emission),
+        telemetry_summary=facts_of(emission),
         warnings=emission.warnings,
     )
 
@@ -264,13 +264,13 @@ def _draft(emission: Emission, header: ReceiptHeader, conclusion: _Conclusion) -
         schema_version=CONTRACT_VERSION,
         sequence=None,
         status=conclusion.status,
-        telemetry_summary=_facts(emission),
+        telemetry_summary=facts_of(emission),
         warnings=_bounded(emission.warnings + conclusion.warnings),
     )
 
 
-def _facts(emission: Emission) -> dict[FactKey, FactValue]:
-    """Return what the adapter knows beside the request, the frame, and the harness's own number."""
+def facts_of(emission: Emission) -> dict[FactKey, FactValue]:
+    """Return the facts of an emission's receipts: what the adapter knows, the frame, and the harness's own number."""
     request = emission.request
     frame = request.frame_context
     facts = dict(emission.telemetry)  # a copy: the emission is the caller's

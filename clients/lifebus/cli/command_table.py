@@ -48,6 +48,7 @@ FURTHER: "Final" = {
     "checkpoint": Row("bus.checkpoint:app", "Save, find and export checkpoints, and compare their files."),
     "extensions": Row("admin.extensions:app", "Extensions of the broker: list, reload, trust, audit, begin one."),
     "cloudevents": Row("relays.cloudevents:cloudevents", "Send receipts as CloudEvents to an address, or to stdout."),
+    "otel": Row("relays.otel:otel", "Export turns as traces, and receipts as logs, to OpenTelemetry."),
     "serve": Row("bus.serve:serve", "Answer dispatches with a command."),
     "emit": Row("bus.emit:emit", "Record a lifecycle event."),
     "service": Row("admin.service:app", "Have the broker started at login: install, status, restart, remove."),

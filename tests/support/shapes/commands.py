@@ -162,6 +162,7 @@ WITHOUT: Final = {
     "renewal continuation show": "writes the token, byte for byte",
     "dev invoke": "prints receipts in their canonical form always",
     "cloudevents": "prints CloudEvents always (docs/cloudevents.md)",
+    "otel": "prints nothing: it posts",
     "dev stdio": "answers in JSON always (docs/stdio.md)",
 }
 """Commands without a shape, and why."""

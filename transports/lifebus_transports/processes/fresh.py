@@ -1,6 +1,9 @@
 """A fresh child for every dispatch."""
 
 from functools import partial
+from typing import Final
+
+from msgspec import structs
 
 from lifebus_contract import CallbackResponse, DispatchEnvelope, encode_json
 from lifebus_contract.fields import FactKey, FactValue
@@ -8,6 +11,9 @@ from lifebus_transports.processes.once import Commands
 from lifebus_transports.processes.outcomes import answer_of, evidence_of
 from lifebus_transports.processes.pool import Pool
 from lifebus_transports.processes.spec import CommandSpec
+
+TRACEPARENT: Final = "TRACEPARENT"
+"""The variable in which a command finds the span of its dispatch."""
 
 
 class FreshInvoker:
@@ -31,7 +37,9 @@ class FreshInvoker:
         slot = await self._pool.acquire()
         question = encode_json(envelope) + b"\n"
         # The slot comes back when the child is gone, which may be after the dispatch has ended.
-        run = self._commands.start(self._spec, question, bodies_of(envelope), partial(self._pool.release, slot))
+        run = self._commands.start(
+            traced(self._spec, envelope), question, bodies_of(envelope), partial(self._pool.release, slot)
+        )
         try:
             await run.done.wait()
         finally:
@@ -39,6 +47,13 @@ class FreshInvoker:
             finished = run.finished()
             evidence.update(evidence_of(finished))
         return answer_of(finished)
+
+
+def traced(spec: CommandSpec, envelope: DispatchEnvelope) -> CommandSpec:
+    """Return a command that finds the dispatch's span in its environment, as libraries of OpenTelemetry look for it."""
+    if envelope.traceparent is None:
+        return spec
+    return structs.replace(spec, setting={**spec.setting, TRACEPARENT: envelope.traceparent})
 
 
 def bodies_of(envelope: DispatchEnvelope) -> list[str]:
