@@ -193,7 +193,7 @@ class DispatchEnvelope(Document, frozen=True, kw_only=True, omit_defaults=True):
     def of(cls, emission: "Emission", traceparent: str | None = None) -> Self:
         """Return what the clients of an emission receive; what an emitter wrote under lifebus's own key is replaced.
 
-        `traceparent` is the span of one client's dispatch (`lifebus_contract.trace_context`).
+        `traceparent` is the span of one client's dispatch.
         """
         request = emission.request
         metadata = {name: value for name, value in request.metadata.items() if name != FACTS_KEY}

@@ -80,6 +80,7 @@ def test_invoke_hands_on_the_facts_of_the_envelope(shell: Shell) -> None:
     ran = shell.call("dev", "invoke", "--", "sh", "-c", script, stdin=envelope(request=event))
     (receipt,) = ran.lines
     asked = json.loads((shell.directory / "asked").read_text())
+    assert asked["request"]["metadata"]["lifebus"].pop("traceparent").startswith("00-")
     assert asked["request"]["metadata"] == {"lifebus": facts}
     assert receipt["telemetry_summary"]["context_used_pct"] == 84
 

@@ -82,7 +82,7 @@ def fits(fact: Fact, value: object) -> bool:
 def test_what_clients_are_asked_with_is_known_too(recorded: Recorded) -> None:
     for (event, reporter), metadata in recorded.metadata.items():
         bus = metadata["lifebus"]
-        assert set(bus) <= {"telemetry", "degradations"}
+        assert set(bus) <= {"telemetry", "degradations", "traceparent"}
         facts = bus["telemetry"].items()
         strange = [key for key, value in facts if not any(fits(one, value) for one in known(event, key))]
         # What the hook said that shows the event, which may be the hook of another one.

@@ -10,6 +10,7 @@ from msgspec import structs
 
 import lifebus
 from integration.test_dispatch_facts import Protocol, keeping, pressure, report, writing
+from lifebus_broker.trace_context import dispatch_span, traceparent, turn_trace
 from lifebus_contract import (
     CallbackRequest,
     DispatchEnvelope,
@@ -23,7 +24,6 @@ from lifebus_contract import (
     encode_json,
 )
 from lifebus_contract.ids import IdSource, time_of
-from lifebus_contract.trace_context import dispatch_span, traceparent, turn_trace
 from lifebus_supervisor.configuration.settings import ClientSettings
 from lifebus_supervisor.daemon.lifecycle import running
 from support.integration.serving import serving

@@ -2,8 +2,10 @@
 
 import base64
 import json
+import queue
 import subprocess
 import sys
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,6 +17,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+from support.patience import PATIENCE_S
 
 PROGRAM = Path(__file__).parent / "otlp_collector.py"
 
@@ -60,7 +64,7 @@ class Collector:
     """A collector that runs, and the requests that it had so far."""
 
     port: int
-    lines: IO[str]
+    lines: "queue.Queue[str]"
     requests: list[Request] = field(default_factory=list[Request])
 
     @property
@@ -70,7 +74,10 @@ class Collector:
 
     def next(self) -> Request:
         """Wait for one more request."""
-        line = json.loads(self.lines.readline())
+        try:
+            line = json.loads(self.lines.get(timeout=PATIENCE_S))
+        except queue.Empty:
+            raise AssertionError(f"no request came within {PATIENCE_S:g} s") from None
         found = Request(line["path"], line["status"], line["headers"], base64.b64decode(line["body"]))
         self.requests.append(found)
         return found
@@ -91,11 +98,20 @@ def collecting(plan: str = "", port: int = 0) -> Generator[Collector]:
     """Run a collector inside a block; with a port, where one was before."""
     argv = [sys.executable, str(PROGRAM), str(port), plan]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        collector = Collector(int(process.stdout.readline()), queue.Queue())
+        reader = threading.Thread(target=_read, args=(process.stdout, collector.lines))
+        reader.start()
         try:
-            assert process.stdout is not None
-            yield Collector(int(process.stdout.readline()), process.stdout)
+            yield collector
         finally:
             process.kill()
+            reader.join()
+
+
+def _read(stdout: IO[str], lines: "queue.Queue[str]") -> None:
+    for line in stdout:
+        lines.put(line)
 
 
 def values(pairs: list[KeyValue]) -> dict[str, object]:

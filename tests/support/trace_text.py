@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 from lifebus_contract import Receipt
 from lifebus_supervisor.traces.session_spans import SessionSpans
-from lifebus_supervisor.traces.spans import Span
+from lifebus_supervisor.traces.spans import TraceSpan
 
 
-def spans_of(receipts: Sequence[Receipt]) -> list[Span]:
+def spans_of(receipts: Sequence[Receipt]) -> list[TraceSpan]:
     """Return the spans of receipts, in the order in which they are exported."""
     sessions: dict[tuple[str, str], SessionSpans] = {}
-    found: list[Span] = []
+    found: list[TraceSpan] = []
     for position, receipt in enumerate(receipts, 1):
         key = (receipt.adapter_id, receipt.harness_session_id or "")
         session = sessions.setdefault(key, SessionSpans(*key))
@@ -18,7 +18,7 @@ def spans_of(receipts: Sequence[Receipt]) -> list[Span]:
     return found
 
 
-def trace_text(spans: Sequence[Span]) -> str:
+def trace_text(spans: Sequence[TraceSpan]) -> str:
     """Return spans as text: each trace is a tree, each link names the span to which it leads."""
     begin = min(span.start_ms for span in spans)
     labels = {span.context.span_id: f"#{number}" for number, span in enumerate(_sorted(spans), 1)}
@@ -34,7 +34,7 @@ def trace_text(spans: Sequence[Span]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _tree(span: Span, members: list[Span], labels: dict[bytes, str], begin: int, depth: int) -> list[str]:
+def _tree(span: TraceSpan, members: list[TraceSpan], labels: dict[bytes, str], begin: int, depth: int) -> list[str]:
     indent = "  " * depth
     failed = f" ERROR {span.error}" if span.error else ""
     times = f"{span.start_ms - begin}–{span.end_ms - begin} ms"
@@ -50,5 +50,5 @@ def _tree(span: Span, members: list[Span], labels: dict[bytes, str], begin: int,
     return lines
 
 
-def _sorted(spans: Sequence[Span]) -> list[Span]:
+def _sorted(spans: Sequence[TraceSpan]) -> list[TraceSpan]:
     return sorted(spans, key=lambda span: (span.start_ms, -span.end_ms, span.name, span.context.span_id))

@@ -31,6 +31,7 @@ from lifebus_broker.routing.placement import NO_SLOTS_USED
 from lifebus_broker.routing.receipts import as_client_emission, facts_of, request_digest, with_evidence
 from lifebus_broker.routing.router import PlacedPayload, Plan, Router
 from lifebus_broker.routing.slots import SlotUse
+from lifebus_broker.trace_context import dispatch_span, traceparent
 from lifebus_contract import (
     CallbackResponse,
     DispatchEnvelope,
@@ -41,7 +42,6 @@ from lifebus_contract import (
     RegisteredAdapter,
 )
 from lifebus_contract.codec import decode_receipt
-from lifebus_contract.trace_context import dispatch_span, traceparent
 
 _log = structlog.get_logger("lifebus.dispatch")
 _SESSION_ENDED: Final = LifecycleEvent.SESSION_ENDED

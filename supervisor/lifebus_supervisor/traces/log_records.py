@@ -3,9 +3,9 @@
 from typing import Final
 
 from lifebus_broker.ports import EMITTER
+from lifebus_broker.trace_context import SpanContext
 from lifebus_contract import LifecycleEvent, Receipt, ReceiptStatus
 from lifebus_contract.facts.selections import tells_of_failure
-from lifebus_contract.trace_context import SpanContext
 from lifebus_supervisor.traces import attributes, names
 from lifebus_supervisor.traces.receipt_times import recorded_ms
 from lifebus_supervisor.traces.spans import LogRecord, Severity, Value

@@ -20,30 +20,30 @@ _FACTS: Final = {
 }
 
 
-class Moment(Struct, frozen=True):
+class SpanMoment(Struct, frozen=True):
     """An event of a span."""
 
     name: str
     attributes: Attributes
 
 
-def moment_of(receipt: Receipt) -> Moment | None:
+def moment_of(receipt: Receipt) -> SpanMoment | None:
     """Return what a receipt tells as an event of the span during which it happened; None of most receipts."""
     event, facts = receipt.event, receipt.telemetry_summary
-    found: Moment | None = None
+    found: SpanMoment | None = None
     if CORRECTS in facts:
-        found = Moment(names.CORRECTED_EVENT, _chosen(facts, (CORRECTS, CAUSE)))
+        found = SpanMoment(names.CORRECTED_EVENT, _chosen(facts, (CORRECTS, CAUSE)))
     elif event is LifecycleEvent.CONTEXT_PRESSURE_OBSERVED:
-        found = Moment(names.PRESSURE_EVENT, attributes.pressure(facts))
+        found = SpanMoment(names.PRESSURE_EVENT, attributes.pressure(facts))
     elif event in _FACTS:
         name, keys = _FACTS[event]
-        found = Moment(name, _chosen(facts, keys))
+        found = SpanMoment(name, _chosen(facts, keys))
     elif event is LifecycleEvent.CAPABILITY_DEGRADED:
-        found = Moment(names.DEGRADED_EVENT, _change(receipt))
+        found = SpanMoment(names.DEGRADED_EVENT, _change(receipt))
     elif WAITING in facts:
-        found = Moment(names.WAITING_EVENT, _chosen(facts, (WAITING, WAITING_FOR, WAITING_KIND, WAITED)))
+        found = SpanMoment(names.WAITING_EVENT, _chosen(facts, (WAITING, WAITING_FOR, WAITING_KIND, WAITED)))
     elif receipt.status is ReceiptStatus.FAILED and receipt.failure_class is not None and EMITTER not in facts:
-        found = Moment(names.FAILED_EVENT, {names.ERROR: receipt.failure_class.value})
+        found = SpanMoment(names.FAILED_EVENT, {names.ERROR: receipt.failure_class.value})
     return found
 
 

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from lifebus_contract.trace_context import SpanContext
-from lifebus_supervisor.traces.spans import Attributes, Link, Span, SpanEvent, SpanKind, Value
+from lifebus_broker.trace_context import SpanContext
+from lifebus_supervisor.traces.spans import Attributes, Link, SpanEvent, SpanKind, TraceSpan, Value
 
 MAX_EVENTS: Final = 128
 """Most events of one span, as the libraries of OpenTelemetry have it; of more, the span says how many were left out."""
@@ -42,9 +42,9 @@ class OpenSpan:
         else:
             self._dropped += 1
 
-    def ended(self, at_ms: int, error: str | None) -> Span:
+    def ended(self, at_ms: int, error: str | None) -> TraceSpan:
         """Return the span as it ended at a time; a clock that was set back makes it no shorter than nothing."""
-        return Span(
+        return TraceSpan(
             context=self.context,
             parent=self.parent,
             name=self.name,

@@ -21,7 +21,7 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1 import trace_pb2 as trace
 
 from lifebus_supervisor.traces import names
-from lifebus_supervisor.traces.spans import Attributes, Link, LogRecord, Severity, Span, SpanEvent, SpanKind, Value
+from lifebus_supervisor.traces.spans import Attributes, Link, LogRecord, Severity, SpanEvent, SpanKind, TraceSpan, Value
 
 _NS: Final = 1_000_000
 _SAMPLED: Final = 1
@@ -34,7 +34,7 @@ _SEVERITIES: Final = {
 }
 
 
-def encode_spans(spans: Sequence[Span], resource: Attributes, version: str) -> bytes:
+def encode_spans(spans: Sequence[TraceSpan], resource: Attributes, version: str) -> bytes:
     """Return spans as the body of a request to ``/v1/traces``; `version` is lifebus's."""
     found = trace.ScopeSpans(scope=_scope(version), spans=[_span(one) for one in spans])
     whole = trace.ResourceSpans(resource=Resource(attributes=_pairs(resource)), scope_spans=[found])
@@ -77,7 +77,7 @@ def _read(said: Message, answer: bytes) -> None:
         raise ValueError("the answer is none of OTLP") from fault
 
 
-def _span(span: Span) -> trace.Span:
+def _span(span: TraceSpan) -> trace.Span:
     failed = trace.Status.STATUS_CODE_UNSET if span.error is None else trace.Status.STATUS_CODE_ERROR
     return trace.Span(
         trace_id=span.context.trace_id,

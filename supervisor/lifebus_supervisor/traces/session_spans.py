@@ -20,15 +20,15 @@ from lifebus_broker.state.telemetry_keys import (
     SESSION_END,
     SOURCE,
 )
+from lifebus_broker.trace_context import SpanContext, begun_span, dispatch_span, session_trace, trace_of
 from lifebus_contract import LifecycleEvent, Receipt
 from lifebus_contract.facts.selections import tells_of_failure
 from lifebus_contract.flows import FLOW_ADAPTER
-from lifebus_contract.trace_context import SpanContext, begun_span, dispatch_span, session_trace, trace_of
 from lifebus_supervisor.traces import attributes, names
 from lifebus_supervisor.traces.moments import moment_of
 from lifebus_supervisor.traces.open_spans import OpenSpan
 from lifebus_supervisor.traces.receipt_times import asked_ms, happened_ms, recorded_ms
-from lifebus_supervisor.traces.spans import Link, Span, SpanKind
+from lifebus_supervisor.traces.spans import Link, SpanKind, TraceSpan
 
 MAX_REMEMBERED: Final = 64
 """How many frames that have ended, and how many events, a session remembers."""
@@ -46,7 +46,7 @@ _EventKey = tuple[LifecycleEvent, str, str, object]
 class Applied(Struct, frozen=True):
     """What follows from a receipt: the spans that ended with it, and the one during which it happened."""
 
-    spans: tuple[Span, ...]
+    spans: tuple[TraceSpan, ...]
     during: SpanContext | None
 
 
@@ -105,7 +105,7 @@ class SessionSpans:
                 life.set(names.SESSION_RESUMED, True)
             self._life, self._last_life = life, context
 
-    def _apply_event(self, receipt: Receipt) -> list[Span]:
+    def _apply_event(self, receipt: Receipt) -> list[TraceSpan]:
         event, facts, frame = receipt.event, receipt.telemetry_summary, receipt.telemetry_summary.get(FRAME)
         self._note_start(receipt)
         if isinstance(frame, str) and event in _OPENS and CORRECTS not in facts:
@@ -182,7 +182,7 @@ class SessionSpans:
         if found.name == names.COMPACTED_EVENT and self._life is not None:
             self._life.count(names.SESSION_COMPACTIONS)
 
-    def _end_frame(self, receipt: Receipt, frame: str) -> Span:
+    def _end_frame(self, receipt: Receipt, frame: str) -> TraceSpan:
         """End a frame; of one whose beginning is not known, nothing but the end is."""
         facts = receipt.telemetry_summary
         if frame not in self._frames:
@@ -194,7 +194,7 @@ class SessionSpans:
         # An end that was announced is settled later: when the next turn begins, or after a while.
         return span.ended(happened_ms(receipt) if span.ending_ms is None else span.ending_ms, error)
 
-    def _end_life(self, receipt: Receipt) -> list[Span]:
+    def _end_life(self, receipt: Receipt) -> list[TraceSpan]:
         """End a session, and before it the frames of which no end was reported."""
         at_ms, facts = happened_ms(receipt), receipt.telemetry_summary
         ended = [self._give_up(frame, receipt) for frame in list(self._frames)]
@@ -206,7 +206,7 @@ class SessionSpans:
         life.set(names.ERROR, error)
         return [*ended, life.ended(at_ms, error)]
 
-    def _give_up(self, frame: str, receipt: Receipt) -> Span:
+    def _give_up(self, frame: str, receipt: Receipt) -> TraceSpan:
         """End a frame of which nobody reports the end."""
         span = self._frames.pop(frame)
         span.set(names.FRAME_END, _UNKNOWN)
@@ -227,12 +227,12 @@ class SessionSpans:
         return self._last_life if span is None else span.context
 
 
-def without_session(receipt: Receipt) -> Span | None:
+def without_session(receipt: Receipt) -> TraceSpan | None:
     """Return the span of a dispatch that is about no session; None of other receipts."""
     return dispatch_of(receipt, None, None) if EMITTER in receipt.telemetry_summary else None
 
 
-def dispatch_of(receipt: Receipt, during: SpanContext | None, life: SpanContext | None) -> Span:
+def dispatch_of(receipt: Receipt, during: SpanContext | None, life: SpanContext | None) -> TraceSpan:
     """Return the span of a client that was asked: its ids are those that the client was told."""
     context = dispatch_span(receipt, receipt.telemetry_summary, receipt.client_id)
     around = next((one for one in (during, life) if one is not None and one.trace_id == context.trace_id), None)
@@ -240,7 +240,7 @@ def dispatch_of(receipt: Receipt, during: SpanContext | None, life: SpanContext 
     apart = during is not None and during != life and during.trace_id != context.trace_id
     links = (Link(during, "frame"),) if apart and during is not None else ()
     error = _error_of(receipt, None)
-    return Span(
+    return TraceSpan(
         context=context,
         parent=None if around is None else around.span_id,
         name=f"{names.DISPATCH} {receipt.client_id}",

@@ -5,7 +5,7 @@ from enum import Enum
 
 from msgspec import Struct
 
-from lifebus_contract.trace_context import SpanContext
+from lifebus_broker.trace_context import SpanContext
 
 Value = str | int | bool | tuple[str, ...]
 """What an attribute may be."""
@@ -45,7 +45,7 @@ class Link(Struct, frozen=True):
     says: str
 
 
-class Span(Struct, frozen=True, kw_only=True):
+class TraceSpan(Struct, frozen=True, kw_only=True):
     """A span that has ended.  `parent` is of the same trace, None for its root; `error` is why it failed."""
 
     context: SpanContext

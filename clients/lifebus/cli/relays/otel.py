@@ -17,7 +17,7 @@ from lifebus.cli.terminal import say
 
 if TYPE_CHECKING:
     from lifebus import Bus
-    from lifebus.cli.relays.otel_export import Signal
+    from lifebus.cli.relays.otel_export import OtlpSignal
     from lifebus_supervisor.traces.endpoints import Endpoint
     from lifebus_supervisor.traces.spans import Attributes
 
@@ -119,7 +119,7 @@ def otel(
     return on_bus(connection, work, client_id=name, lasting=True)
 
 
-def _signals(endpoints: "Sequence[Endpoint]") -> "dict[str, Signal]":
+def _signals(endpoints: "Sequence[Endpoint]") -> "dict[str, OtlpSignal]":
     from lifebus.cli.relays.otel_export import signals_to  # noqa: PLC0415
 
     try:

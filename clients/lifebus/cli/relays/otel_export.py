@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lifebus_supervisor.runtime.inbox.channels.http_post import PostAnswer
     from lifebus_supervisor.traces.endpoints import Endpoint
     from lifebus_supervisor.traces.session_spans import Applied, SessionSpans
-    from lifebus_supervisor.traces.spans import Attributes, LogRecord, Span
+    from lifebus_supervisor.traces.spans import Attributes, LogRecord, TraceSpan
     from lifebus_transports.messages.reads import BackfillPage
 
 MAX_SESSIONS: Final = 1_024
@@ -34,7 +34,7 @@ Refused = Callable[[bytes], tuple[int, str]]
 
 
 @dataclass(frozen=True)
-class Signal:
+class OtlpSignal:
     """One of what is exported: where it goes, its form, and what an answer says of it."""
 
     endpoint: "Endpoint"
@@ -51,12 +51,12 @@ class Exporter:
     """
 
     def __init__(
-        self, bus: "Bus", signals: Mapping[str, Signal], origin: tuple["Attributes", str], adapters: frozenset[str]
+        self, bus: "Bus", signals: Mapping[str, OtlpSignal], origin: tuple["Attributes", str], adapters: frozenset[str]
     ) -> None:
         self._bus, self._signals, self._origin, self._adapters = bus, signals, origin, adapters
         self._sessions: OrderedDict[Key, SessionSpans] = OrderedDict()
         self._epoch, self._taken = "", 0
-        self._spans: list[Span] = []
+        self._spans: list[TraceSpan] = []
         self._records: list[LogRecord] = []
 
     async def send(self, deliveries: "Sequence[Delivery]") -> None:
@@ -126,14 +126,14 @@ class Exporter:
             raise SendFault(f"the session's earlier receipts cannot be read: {fault.detail}") from None
         return page
 
-    async def _post(self, name: str, pending: "list[Span] | list[LogRecord]") -> None:
+    async def _post(self, name: str, pending: "list[TraceSpan] | list[LogRecord]") -> None:
         """Post what waits of a signal; what was taken waits no more."""
         signal = self._signals.get(name)
         if signal is not None:
             await self._post_all(signal, pending)
         pending.clear()
 
-    async def _post_all(self, signal: Signal, items: Sequence[object]) -> None:
+    async def _post_all(self, signal: OtlpSignal, items: Sequence[object]) -> None:
         """Post items, in halves where they are too large for the collector.
 
         Raises:
@@ -171,7 +171,7 @@ async def _posted(endpoint: "Endpoint", body: bytes) -> "PostAnswer":
         raise SendFault(f"{endpoint.signal}: the collector did not answer within {endpoint.seconds:g} s") from None
 
 
-def _say_partly(signal: Signal, answer: bytes) -> None:
+def _say_partly(signal: OtlpSignal, answer: bytes) -> None:
     try:
         count, why = signal.refused(answer)
     except ValueError:
@@ -181,11 +181,11 @@ def _say_partly(signal: Signal, answer: bytes) -> None:
         _say_refused(signal, count, why or "it does not say why")
 
 
-def _say_refused(signal: Signal, count: int, why: str) -> None:
+def _say_refused(signal: OtlpSignal, count: int, why: str) -> None:
     say(f"the collector refused {count} {signal.what}, which are not sent again: {clean(why)[:300]}", color="yellow")
 
 
-def signals_to(endpoints: "Sequence[Endpoint]") -> dict[str, Signal]:
+def signals_to(endpoints: "Sequence[Endpoint]") -> dict[str, OtlpSignal]:
     """Return what is exported to endpoints.
 
     Raises:
@@ -197,4 +197,4 @@ def signals_to(endpoints: "Sequence[Endpoint]") -> dict[str, Signal]:
         "traces": ("spans", otlp.encode_spans, otlp.refused_spans),
         "logs": ("log records", otlp.encode_logs, otlp.refused_logs),
     }
-    return {one.signal: Signal(one, *forms[one.signal]) for one in endpoints}
+    return {one.signal: OtlpSignal(one, *forms[one.signal]) for one in endpoints}

@@ -25,7 +25,7 @@ class SpanContext(Struct, frozen=True):
     span_id: bytes
 
 
-class Invoked(Protocol):
+class TracedRequest(Protocol):
     """What a request and its receipts have in common."""
 
     @property
@@ -54,7 +54,7 @@ class Invoked(Protocol):
         ...
 
 
-def trace_of(what: Invoked, facts: Mapping[str, object]) -> bytes:
+def trace_of(what: TracedRequest, facts: Mapping[str, object]) -> bytes:
     """Return the id of the trace in which a request is dispatched; `facts` are those of its receipts.
 
     It is that of the turn: of the frame that is named as the parent, or else of the frame itself.
@@ -76,7 +76,7 @@ def turn_trace(adapter_id: str, session: str, frame_id: str) -> bytes:
     return _digest("turn", adapter_id, session, frame_id)[:_TRACE_BYTES]
 
 
-def dispatch_span(what: Invoked, facts: Mapping[str, object], client_id: str) -> SpanContext:
+def dispatch_span(what: TracedRequest, facts: Mapping[str, object], client_id: str) -> SpanContext:
     """Return the span of a dispatch: of one client that is asked about one event."""
     session, frame = what.harness_session_id or "", _text(facts.get("frame_id")) or ""
     words = (what.adapter_id, session, what.invocation_id, what.event.value, what.event_id, frame, client_id)
