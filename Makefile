@@ -28,7 +28,7 @@ QUICK := tests/contract tests/conformance tests/transports/framing tests/supervi
 export PYTHONDONTWRITEBYTECODE :=
 WORKERS := $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 
-.PHONY: demo test quick lowest torture mutants check docs links bench e2e e2e-all clean
+.PHONY: demo test quick lowest torture mutants check docs links bench e2e e2e-all systemd clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed  ## the bus at work on recorded sessions, e.g. make demo ARGS="--speed 4"
@@ -75,6 +75,9 @@ e2e: $(VENV)/.developing  ## the real Codex, its app-server and Claude Code, off
 
 e2e-all: $(VENV)/.developing  ## all six harnesses; the first run downloads 2 GB into the user's cache
 	@$(VENV)/bin/python tests/e2e/run.py -- $(ARGS)
+
+systemd: $(VENV)/.developing  ## `lifebus service` under a systemd that is booted for it: root, and Debian's systemd-container
+	@$(VENV)/bin/pytest -q tests/e2e/test_systemd.py $(ARGS)
 
 clean:  ## everything that the other targets made
 	@rm -rf .venv .venv-* build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -102,6 +102,16 @@ def test_a_file_that_was_edited_is_neither_written_over_nor_removed(serviced: Se
     assert path.read_text() == "somebody else's\n"
 
 
+@pytest.mark.parametrize("serviced", ["systemctl"], indirect=True)
+def test_a_start_that_a_person_asks_for_is_not_counted_with_the_failures(serviced: Serviced) -> None:
+    """Under a real systemd (tests/e2e/test_systemd.py) the eleventh restart in five minutes was refused."""
+    assert serviced.service("install", "--yes").code == 0
+    assert serviced.service("restart").code == 0
+    verbs = [words[1] for words in told(serviced.program)]
+    assert verbs.count("restart") == 2
+    assert all(verbs[at - 1] == "reset-failed" for at, verb in enumerate(verbs) if verb == "restart")
+
+
 @pytest.mark.parametrize("kind", ["none", "silent"])
 def test_without_a_service_manager_it_says_what_to_do(alone: Shell, tmp_path: Path, kind: str) -> None:
     if kind == "silent":

@@ -139,7 +139,7 @@ def test_a_paused_screen_misses_nothing(fed: Shell) -> None:
         top.type("?")
         top.until_shown("select a session")
         top.type("r")
-        assert top.until_shown("up, down scroll").split("\n")[1:] == before.split("\n")[1:]
+        assert top.until_shown("up, down scroll", "event").split("\n")[1:] == before.split("\n")[1:]
         top.type("p")
         top.until(lambda text: text.split("\n")[1:] != before.split("\n")[1:] and "PAUSED" not in text)
 
@@ -279,7 +279,22 @@ def test_ctrl_z_gives_the_terminal_back_until_it_goes_on(fed: Shell) -> None:
         assert top.settings == top.before
         assert top.raw.endswith(LEAVE)
         top.process.send_signal(signal.SIGCONT)
-        top.until(lambda text: top.raw.count(ENTER) == 2 and "q quit" in text)
+        top.until(lambda text: top.raw.count(ENTER) >= 2 and "q quit" in text)
         assert top.settings != top.before
         top.type("q")
         assert top.ended() == 0
+
+
+def test_a_screen_that_others_wrote_on_while_it_was_stopped_is_drawn_again(fed: Shell) -> None:
+    with top_on_terminal(fed) as top:
+        top.until_shown("q quit")
+        top.process.send_signal(signal.SIGSTOP)
+        top.until(lambda _: psutil.Process(top.process.pid).status() == psutil.STATUS_STOPPED)
+        while top.read(0):
+            pass
+        top.screen.reset()  # by the shell, which takes the terminal meanwhile
+        top.process.send_signal(signal.SIGCONT)
+        top.until_shown(" lifebus ", "q quit")
+        top.type("q")
+        assert top.ended() == 0
+        assert top.settings == top.before

@@ -1,8 +1,12 @@
-"""A whole screen: facts and what is looked at in, lines out.  Pure."""
+"""A whole screen: facts and what is looked at in, lines out.
+
+Nothing is changed but how far down is scrolled, which is held within what there is.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeVar
 
+from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 
@@ -11,6 +15,7 @@ from lifebus.cli.session_names import name_of
 from lifebus.cli.terminal import clean
 from lifebus.top import rows
 from lifebus.top.facts import TopFacts, age_text, urgent_wait
+from lifebus.top.lines import scrolled, wrapped
 from lifebus.top.navigation import (
     ScreenName,
     TopChoice,
@@ -26,15 +31,18 @@ from lifebus_contract.views import SessionHead
 T = TypeVar("T")
 
 _KEYS: Final = {
-    "sessions": "enter look  / filter  p pause  w waiting  e ended  r receipts  c consumers  i inbox  ? keys  q quit",
+    "sessions": "enter look  / filter  p pause  r receipts  c consumers  i inbox  w waiting  e ended  ? keys  q quit",
     "session": "up, down scroll  esc back  p pause  q quit",
     "receipts": "up, down scroll  / filter  esc back  p pause  q quit",
-    "consumers": "/ filter  esc back  q quit",
+    "consumers": "up, down scroll  / filter  esc back  q quit",
     "inbox": "enter open  / filter  esc back  q quit",
-    "question": "a number answers  esc back  q quit",
-    "help": "esc back  q quit",
+    "question": "a number answers  up, down scroll  esc back  q quit",
+    "help": "up, down scroll  esc back  q quit",
 }
-_SHORT_KEYS: Final = "enter look  / filter  p pause  r receipts  c consumers  i inbox  ? keys  q quit"
+_LAST_KEYS: Final = 2
+"""How many of the keys stand there at any width: how to go on, and how to end."""
+_NARROW: Final = 70
+"""Columns below which a key and what it does are two lines."""
 _FEWEST: Final = 3
 """Lines of a screen at least: its head, one of its body, its foot."""
 
@@ -62,7 +70,7 @@ def screen_lines(facts: TopFacts, choice: TopChoice, size: tuple[int, int], now_
     room = max(height, _FEWEST) - 2
     body = _body(shown, choice, width, room, now_ms)[:room]
     body += [Text()] * (room - len(body))
-    return [_head(facts, choice, now_ms), *body, _foot(choice, width)][:height]
+    return [_head(facts, choice, width, now_ms), *body, _foot(choice, width)][:height]
 
 
 def _body(facts: TopFacts, choice: TopChoice, width: int, room: int, now_ms: int) -> list[Text]:
@@ -70,28 +78,33 @@ def _body(facts: TopFacts, choice: TopChoice, width: int, room: int, now_ms: int
         "sessions": lambda: _sessions(facts, choice, width, room, now_ms),
         "session": lambda: _session(facts, choice, room, now_ms),
         "receipts": lambda: _receipts(facts, choice, facts.receipts, room),
-        "consumers": lambda: _consumers(facts, choice),
+        "consumers": lambda: _consumers(facts, choice, room),
         "inbox": lambda: _inbox(facts, choice, room, now_ms),
-        "question": lambda: _question(chosen_question(facts, choice), width, now_ms),
-        "help": lambda: [Text(f"  {keys:30} {what}") for keys, what in HELP],
+        "question": lambda: _question(facts, choice, width, room, now_ms),
+        "help": lambda: scrolled(_help(width), choice, room),
     }
     return makers[choice.screen]()
 
 
-def _head(facts: TopFacts, choice: TopChoice, now_ms: int) -> Text:
-    """Return the first line: how many of what, and what is wrong."""
+def _head(facts: TopFacts, choice: TopChoice, width: int, now_ms: int) -> Text:
+    """Return the first line: how many of what, and what is wrong, which stands first where not all has room."""
+    name, counts = Text(" lifebus ", rows.SELECTED), _counts(facts, now_ms)
+    words, style = _trouble(facts, choice, now_ms)
+    trouble = Text(f"  {clean(words)}" if words else "", style)
+    has_room = name.cell_len + counts.cell_len + trouble.cell_len <= width
+    return Text.assemble(name, *((counts, trouble) if has_room or not words else (trouble, " ", counts)))
+
+
+def _counts(facts: TopFacts, now_ms: int) -> Text:
     opened = [head for head in facts.sessions.values() if not head.ended]
     waiting = sum(urgent_wait(head) is not None for head in opened)
     dead = sum(one.dead for one in facts.consumers)
-    line = Text(" lifebus ", rows.SELECTED)
-    line.append(f" {len(opened)} open  ")
+    line = Text(f" {len(opened)} open  ")
     line.append(f"{waiting} waiting  ", rows.WARNING if waiting else rows.PLAIN)
     line.append(f"inbox {len(facts.questions)}  ", rows.WARNING if facts.questions else rows.PLAIN)
     line.append(f"lag {max((one.lag for one in facts.consumers), default=0)}  ")
     line.append(f"dead {dead}  ", rows.BAD if dead else rows.PLAIN)
     line.append(f"{facts.rate(now_ms):.1f}/s")
-    words, style = _trouble(facts, choice, now_ms)
-    line.append(f"  {clean(words)}" if words else "", style)
     return line
 
 
@@ -118,11 +131,19 @@ def _foot(choice: TopChoice, width: int) -> Text:
         return Text(f"answer `{choice.asked.value}`? y answers, any other key does not", rows.WARNING)
     if choice.note:
         return Text(clean(choice.note), rows.WARNING)
-    keys = _KEYS[choice.screen]
-    if len(keys) > width and choice.screen == "sessions":
-        keys = _SHORT_KEYS
-    filtered = Text(f"[{choice.words}{' waiting' * choice.only_waiting}] ".replace("[ ", "["), rows.TITLE)
-    return Text.assemble(filtered if choice.words or choice.only_waiting else "", Text(keys, rows.DIM))
+    filtered = f"[{choice.words}{' waiting' * choice.only_waiting}] ".replace("[ ", "[")
+    if not (choice.words or choice.only_waiting):
+        filtered = ""
+    keys = _KEYS[choice.screen].split("  ")
+    while len(keys) > _LAST_KEYS and cell_len(filtered + "  ".join(keys)) > width:
+        del keys[-_LAST_KEYS - 1]
+    return Text.assemble(Text(filtered, rows.TITLE), Text("  ".join(keys), rows.DIM))
+
+
+def _help(width: int) -> list[Text]:
+    if width >= _NARROW:
+        return [Text(f"  {keys:30} {what}") for keys, what in HELP]
+    return [part for keys, what in HELP for part in (Text(keys, rows.TITLE), *wrapped(f"  {what}", width))]
 
 
 def _sessions(facts: TopFacts, choice: TopChoice, width: int, room: int, now_ms: int) -> list[Text]:
@@ -186,9 +207,11 @@ def _is_shown(item: Receipt | Gap, facts: TopFacts, choice: TopChoice) -> bool:
     return choice.matches(name, item.adapter_id, session, item.event.value, item.status.value, item.client_id)
 
 
-def _consumers(facts: TopFacts, choice: TopChoice) -> list[Text]:
+def _consumers(facts: TopFacts, choice: TopChoice, room: int) -> list[Text]:
     found = [one for one in facts.consumers if choice.matches(one.cursor, one.client_id)]
-    return [rows.consumer_titles(), *map(rows.consumer_row, found)] if found else [Text("no consumers")]
+    if not found:
+        return [Text("no consumers")]
+    return [rows.consumer_titles(), *scrolled([rows.consumer_row(one) for one in found], choice, room - 1)]
 
 
 def _inbox(facts: TopFacts, choice: TopChoice, room: int, now_ms: int) -> list[Text]:
@@ -201,26 +224,31 @@ def _inbox(facts: TopFacts, choice: TopChoice, room: int, now_ms: int) -> list[T
     return [titles, *(rows.question_row(one, now_ms, selected=one == chosen) for one in shown)]
 
 
-def _question(info: QuestionInfo | None, width: int, now_ms: int) -> list[Text]:
-    """Return a question with its reason, and the numbers that answer it."""
+def _question(facts: TopFacts, choice: TopChoice, width: int, room: int, now_ms: int) -> list[Text]:
+    """Return a question with its reason, and the numbers that answer it, which stand there however long that is."""
+    info = chosen_question(facts, choice)
     if info is None:
         return [Text("this question is settled")]
+    answers = [Text()]
+    for number, action in enumerate(info.question.actions, 1):
+        by_command = " (by a command, which takes the values)" if action is AnswerAction.MODIFY else ""
+        answers.append(Text(f"  {number}  {action.value}{by_command}"))
+    above = max(1, room - len(answers))
+    return [*scrolled(list(_question_text(info, width, now_ms)), choice, above), *answers]
+
+
+def _question_text(info: QuestionInfo, width: int, now_ms: int) -> Iterable[Text]:
     asked = info.question
-    lines = [Text(clean(asked.title), rows.TITLE), Text()]
-    lines += [Text(part) for line in asked.reason.splitlines() for part in _broken(clean(line), width)]
+    yield from wrapped(clean(asked.title), width, rows.TITLE)
+    yield Text()
+    for line in asked.reason.splitlines():
+        yield from wrapped(clean(line), width)
     facts = {"kind": asked.kind.value, "run": asked.run_id, "phase": asked.step_id, "asked by": asked.client_id}
     said = "  ".join(f"{name} {clean(value)}" for name, value in facts.items() if value)
-    lines += [Text(), Text(f"{said}  {age_text(asked.asked_at_ms, now_ms)}", rows.DIM)]
-    lines += [Text(f"- {clean(one)}") for one in asked.suggested_actions]
-    lines.append(Text())
-    for number, action in enumerate(asked.actions, 1):
-        by_command = " (by a command, which takes the values)" if action is AnswerAction.MODIFY else ""
-        lines.append(Text(f"  {number}  {action.value}{by_command}"))
-    return lines
-
-
-def _broken(line: str, width: int) -> list[str]:
-    return [line[at : at + width] for at in range(0, max(1, len(line)), max(1, width))]
+    yield Text()
+    yield from wrapped(f"{said}  {age_text(asked.asked_at_ms, now_ms)}", width, rows.DIM)
+    for one in asked.suggested_actions:
+        yield from wrapped(f"- {clean(one)}", width)
 
 
 def _window(items: Sequence[T], at: int, most: int) -> Sequence[T]:

@@ -119,11 +119,15 @@ class TopProgram:
 
     async def _follow_terminal(self, screen: LiveScreen) -> None:
         """Follow the terminal's size, and leave it while the program is stopped by Ctrl-Z."""
-        with anyio.open_signal_receiver(signal.SIGWINCH, *not_ignored(signal.SIGTSTP)) as signals:
+        numbers = (signal.SIGWINCH, signal.SIGCONT, *not_ignored(signal.SIGTSTP))
+        with anyio.open_signal_receiver(*numbers) as signals:
             async for number in signals:
                 if number == signal.SIGTSTP:
                     screen.leave()
                     os.kill(os.getpid(), signal.SIGSTOP)
+                    screen.enter()
+                elif number == signal.SIGCONT:
+                    # Whoever stopped it by another signal, such as the shell, has written on the screen.
                     screen.enter()
                 self._note_change()
 

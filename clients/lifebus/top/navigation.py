@@ -25,6 +25,8 @@ _TO_ENDS: Final = {"home": -1, "end": 1}
 _FAR: Final = 1_000_000
 _BACK: Final = {"escape", "left", "backspace"}
 _LONGEST_FILTER: Final = 64
+_FROM_TOP: Final = {"consumers", "question", "help"}
+"""Screens that are read from their beginning."""
 
 
 class ShowSession(NamedTuple):
@@ -52,9 +54,9 @@ Order = ShowSession | GiveAnswer | Quit
 class TopChoice:
     """What a user looks at: the screen, what is selected, what is left out.
 
-    `paused` has the facts that are shown meanwhile.  `back` counts the newest receipts that are scrolled past.  `asked`
-    is the answer that waits to be confirmed; `note` is what the last order came to.  Where nobody presses keys, nothing
-    is selected (`selects`).
+    `paused` has the facts that are shown meanwhile.  `back` counts the newest receipts that are scrolled past, `down`
+    the lines above, where a screen is read from its beginning.  `asked` is the answer that waits to be confirmed;
+    `note` is what the last order came to.  Where nobody presses keys, nothing is selected (`selects`).
     """
 
     screen: ScreenName = "sessions"
@@ -65,6 +67,7 @@ class TopChoice:
     question: str | None = None
     asked: AnswerAction | None = None
     back: int = 0
+    down: int = 0
     shows_ended: bool = False
     only_waiting: bool = False
     note: str = ""
@@ -128,7 +131,7 @@ def _look(choice: TopChoice, facts: TopFacts, key: str) -> Order | None:
     if key in _BACK:
         _go_back(choice)
     elif key in _SCREEN_KEYS:
-        choice.screen, choice.back = _SCREEN_KEYS[key], 0
+        choice.screen, choice.back, choice.down = _SCREEN_KEYS[key], 0, 0
     elif key in {"enter", "right"}:
         return _open(choice, facts)
     elif key in _STEPS:
@@ -164,7 +167,7 @@ def _open(choice: TopChoice, facts: TopFacts) -> Order | None:
     elif choice.screen == "inbox":
         info = chosen_question(facts, choice)
         if info is not None:
-            choice.screen, choice.question = "question", info.question.question_id
+            choice.screen, choice.question, choice.down = "question", info.question.question_id, 0
     return None
 
 
@@ -176,7 +179,9 @@ def _move(choice: TopChoice, facts: TopFacts, step: int) -> None:
         ids = [one.question.question_id for one in open_questions(facts, choice)]
         info = chosen_question(facts, choice)
         choice.question = _moved(ids, None if info is None else info.question.question_id, step)
-    elif choice.screen in {"receipts", "session"}:
+    elif choice.screen in _FROM_TOP:
+        choice.down = max(0, choice.down + step)
+    else:
         # Whoever scrolls back reads: what comes must not move the lines.
         if step < 0 and choice.paused is None:
             choice.paused = facts.copy()

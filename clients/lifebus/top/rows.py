@@ -29,9 +29,12 @@ PLAIN: Final = Style.null()
 
 _LEVELS: Final = {"low": GOOD, "moderate": PLAIN, "high": WARNING, "critical": BAD}
 _STATUSES: Final = {"delivered": GOOD, "skipped": DIM, "degraded": WARNING, "failed": BAD}
-_SESSION_WIDTHS: Final = (15, 8, 5, BAR + 5, 4)
+_FOLDER: Final = 15
 _WIDE: Final = 110
 """Columns from which on a session's title and branch have room."""
+_NARROW, _NARROWEST = 72, 56
+"""Columns below which the bar, then harness and turns make room for what a session waits for."""
+_PERCENT: Final = 5
 _TITLE_WIDTH: Final = 32
 _NUMBERS: Final = 8
 _NAME: Final = 24
@@ -47,21 +50,23 @@ def fitted(text: object, width: int) -> str:
 
 def session_titles(width: int) -> Text:
     """Return the heads of the columns of sessions."""
-    cells = [fitted("session", 15), fitted("harness", 8), "turns", fitted("pressure", BAR + 5), "last"]
-    extra = [fitted("title", _TITLE_WIDTH)] if width >= _WIDE else []
-    return Text("  " + " ".join([*cells, *extra, "state"]), TITLE)
+    cells = [fitted("session", _FOLDER)]
+    cells += [fitted("harness", 8), "turns"] if width >= _NARROWEST else []
+    cells += [fitted("pressure", BAR + _PERCENT) if width >= _NARROW else "full".rjust(_PERCENT), "last"]
+    cells += [fitted("title", _TITLE_WIDTH)] if width >= _WIDE else []
+    return Text("  " + " ".join([*cells, "state"]), TITLE)
 
 
 def session_row(head: SessionHead, now_ms: int, width: int, *, selected: bool) -> Text:
     """Return a session: its name, harness, turns, pressure, last sign of life, and what it does or waits for."""
-    name, harness, turns, _, last = _SESSION_WIDTHS
     words, style = state_of(head, now_ms)
     row = Text("> " if selected else "  ")
-    row.append(_folder_cut(name_of(head), name), TITLE if selected else PLAIN)
-    row.append(f" {fitted(head.adapter_id, harness)} ")
-    row.append(f"{'-' if head.turns is None else head.turns:>{turns}} ")
-    row.append_text(pressure_bar(head))
-    row.append(f" {age_text(head.last_at_epoch_s * 1_000, now_ms):>{last}} ", DIM)
+    row.append(_folder_cut(name_of(head), _FOLDER), TITLE if selected else PLAIN)
+    if width >= _NARROWEST:
+        row.append(f" {fitted(head.adapter_id, 8)} {'-' if head.turns is None else head.turns:>5}")
+    row.append(" ")
+    row.append_text(pressure_bar(head, BAR if width >= _NARROW else 0))
+    row.append(f" {age_text(head.last_at_epoch_s * 1_000, now_ms):>4} ", DIM)
     if width >= _WIDE:
         row.append(fitted(" ".join(one for one in (head.git_branch, head.title) if one), _TITLE_WIDTH) + " ")
     row.append(clean(words), style)
@@ -70,17 +75,22 @@ def session_row(head: SessionHead, now_ms: int, width: int, *, selected: bool) -
     return row
 
 
-def pressure_bar(head: SessionHead) -> Text:
-    """Return how full the context was when it was measured last: a bar and a number."""
+def pressure_bar(head: SessionHead, columns: int = BAR) -> Text:
+    """Return how full the context was when it was measured last: a bar of so many columns and a number."""
     style = _LEVELS.get(head.pressure.value, PLAIN) if head.pressure else PLAIN
     if head.used_pct is None:
-        tokens = "" if head.used_tokens is None else f"{head.used_tokens} tokens"
-        return Text(fitted(tokens or "-", BAR + 5), style)
-    full = min(BAR, round(head.used_pct * BAR / 100))
+        return Text(fitted(_tokens(head.used_tokens, short=not columns), columns + _PERCENT), style)
+    full = min(columns, round(head.used_pct * columns / 100))
     bar = Text("█" * full, style)
-    bar.append("·" * (BAR - full), DIM)
+    bar.append("·" * (columns - full), DIM)
     bar.append(f" {head.used_pct:>3}%", style)
     return bar
+
+
+def _tokens(count: int | None, *, short: bool) -> str:
+    if count is None:
+        return "-"
+    return f"{count // 1_000}k".rjust(_PERCENT) if short else f"{count} tokens"
 
 
 def state_of(head: SessionHead, now_ms: int) -> tuple[str, Style]:

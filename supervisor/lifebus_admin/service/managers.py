@@ -105,10 +105,11 @@ class Systemd:
         """As `ServiceControl.start`."""
         self._do("daemon-reload")
         self._do("enable", UNIT)
-        self._do("restart", UNIT)
+        self.restart()
 
     def restart(self) -> None:
         """As `ServiceControl.restart`."""
+        self._forget_failures()
         self._do("restart", UNIT)
 
     def stop(self) -> None:
@@ -118,12 +119,17 @@ class Systemd:
     def forget(self) -> None:
         """As `ServiceControl.forget`."""
         self._do("daemon-reload")
-        # A unit that failed stays known by its failure; one that did not is none that could be forgotten.
-        _run(("systemctl", "--user", "reset-failed", UNIT))
+        # A unit that failed stays known by its failure.
+        self._forget_failures()
 
     def state(self) -> ServiceState:
         """As `ServiceControl.state`."""
         return unit_state(self._do("show", UNIT, f"--property={PROPERTIES}"))
+
+    @staticmethod
+    def _forget_failures() -> None:
+        # The unit's limit counts the starts that a person asks for, too.  What is not loaded has nothing to forget.
+        _run(("systemctl", "--user", "reset-failed", UNIT))
 
     @staticmethod
     def _do(*words: str) -> str:

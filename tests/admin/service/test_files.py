@@ -87,6 +87,29 @@ def test_the_agent_is_a_property_list_that_says_what_was_asked_for(tmp_path: Pat
     assert agent["Label"] == "dev.lifebus.broker"
 
 
+def test_the_agent_has_keys_that_apple_documents_with_values_of_their_types() -> None:
+    """As launchd.plist(5) has them: a key that it does not know is passed over, and nobody is told."""
+    documented = {
+        "Label": str,
+        "ProgramArguments": list,
+        "EnvironmentVariables": dict,
+        "WorkingDirectory": str,
+        "RunAtLoad": bool,
+        "KeepAlive": dict,
+        "ThrottleInterval": int,
+        "ExitTimeOut": int,
+        "AbandonProcessGroup": bool,
+        "Umask": int,
+        "StandardOutPath": str,
+        "StandardErrorPath": str,
+    }
+    agent = plistlib.loads(agent_text(_definition(Path("/Users/ann"), AWKWARD)).encode())
+    assert {name: type(value) for name, value in agent.items()} == documented
+    assert {type(one) for one in (*agent["ProgramArguments"], *agent["EnvironmentVariables"].values())} == {str}
+    assert agent["KeepAlive"].keys() <= {"SuccessfulExit", "Crashed", "PathState", "OtherJobEnabled"}
+    assert agent["Umask"] == int("077", 8)  # a property list has no octal numbers
+
+
 def test_a_service_gets_places_and_settings_and_nothing_about_a_session_or_a_secret(tmp_path: Path) -> None:
     environ = {
         "PATH": "/opt/bin:/bin",

@@ -6,11 +6,13 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 
 from lifebus.top.facts import TopFacts, age_text
 from lifebus.top.layout import screen_lines
-from lifebus.top.navigation import GiveAnswer, Quit, ShowSession, TopChoice, press
+from lifebus.top.navigation import GiveAnswer, Quit, ScreenName, ShowSession, TopChoice, press
 from lifebus_contract import LifecycleEvent, PressureLevel, ReceiptStatus
+from lifebus_contract.consumers import ConsumerInfo, ConsumerSettings
 from lifebus_contract.questions import AnswerAction, QuestionInfo
 from lifebus_contract.views import SessionHead, Wait
 from support.inbox.questions import question
@@ -171,6 +173,96 @@ def test_modify_names_the_command_that_takes_values() -> None:
     number = str(facts.questions[0].question.actions.index(AnswerAction.MODIFY) + 1)
     press(choice, facts, number)
     assert shown(facts, choice)[-1] == "lifebus inbox answer q_0 modify --set NAME=VALUE"
+
+
+def asked(title: str, reason: str) -> tuple[TopFacts, TopChoice]:
+    """A question that is looked at."""
+    facts = TopFacts()
+    facts.questions = (QuestionInfo(question=msgspec.structs.replace(question("q"), title=title, reason=reason)),)
+    choice = TopChoice(screen="inbox")
+    press(choice, facts, "enter")
+    return facts, choice
+
+
+def test_the_answers_stand_there_however_long_the_reason_is_and_all_of_it_can_be_read() -> None:
+    words = [f"word{number}" for number in range(300)]
+    facts, choice = asked("May it?", " ".join(words))
+    actions = facts.questions[0].question.actions
+    seen: set[str] = set()
+    for _ in range(100):
+        lines = shown(facts, choice, height=12)
+        assert [line.split()[:2] for line in lines[-1 - len(actions) : -1]] == [
+            [str(number), action.value] for number, action in enumerate(actions, 1)
+        ]
+        seen.update(word for line in lines for word in line.split())
+        press(choice, facts, "down")
+    assert seen >= set(words)
+    assert "the end" in "\n".join(shown(facts, choice, height=12))
+    # Not a hundred times down, but to the end: the next key up is seen.
+    press(choice, facts, "up")
+    assert "1 more below" in "\n".join(shown(facts, choice, height=12))
+
+
+@pytest.mark.parametrize("width", [10, 41, 80])
+def test_no_letter_of_a_question_is_lost_where_letters_are_wide_or_words_long(width: int) -> None:
+    letters = "".join(chr(0x4E00 + number) for number in range(60))
+    facts, choice = asked(letters[:30], f"{letters} {'x' * 200}")
+    lines = shown(facts, choice, width=width, height=100)[1:]
+    assert all(cell_len(line) <= width for line in lines if set(line) <= {*letters, "x", " "})
+    whole = "".join(line.strip() for line in lines)
+    assert letters[:30] + letters + "x" * 200 in whole
+
+
+@pytest.mark.parametrize(("width", "height"), [(40, 10), (60, 24), (80, 24), (80, 10), (200, 24)])
+def test_what_matters_most_is_seen_at_any_size(width: int, height: int) -> None:
+    facts, choice = facts_of(head("web#2", waiting=(WAITING,), used_pct=41), questions=1), TopChoice()
+    lines = shown(facts, choice, width, height)
+    assert "web#2" in lines[2]
+    assert "41%" in lines[2]
+    assert "waits for p" in lines[2]
+    assert lines[-1].endswith("? keys  q quit")
+    facts.away_since_ms = NOW_MS - 60_000
+    assert "no broker since 1m" in shown(facts, choice, width, height)[0][:width]
+    facts.away_since_ms = None
+    press(choice, facts, "p")
+    assert "PAUSED" in shown(facts, choice, width, height)[0][:width]
+
+
+def test_tokens_without_a_window_have_room_in_each_width() -> None:
+    facts = facts_of(head("a#1", used_tokens=90_012))
+    assert "90012 tokens" in shown(facts)[2]
+    assert "  90k  10s open" in shown(facts, width=40)[2]
+
+
+def consumer(name: str) -> ConsumerInfo:
+    return ConsumerInfo(
+        cursor=name,
+        client_id="x",
+        attached=False,
+        fetching=False,
+        settings=ConsumerSettings(),
+        epoch="e",
+        position=1,
+        scanned=1,
+        head=1,
+        lag=0,
+        open=0,
+        in_flight=0,
+        dead=0,
+        lost=False,
+    )
+
+
+@pytest.mark.parametrize("screen", ["help", "consumers"])
+@pytest.mark.parametrize(("width", "height"), [(40, 10), (80, 10), (80, 24)])
+def test_what_has_no_room_can_be_scrolled_to(screen: ScreenName, width: int, height: int) -> None:
+    facts, choice = facts_of(), TopChoice(screen=screen)
+    facts.consumers = tuple(consumer(f"c{number}") for number in range(100))
+    seen: set[str] = set()
+    for _ in range(110):
+        seen.update(word for line in shown(facts, choice, width, height) for word in line.split())
+        press(choice, facts, "down")
+    assert seen >= ({f"c{number}" for number in range(100)} if screen == "consumers" else {"ctrl-l", "quit", "filter"})
 
 
 @pytest.mark.parametrize(

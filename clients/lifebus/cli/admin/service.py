@@ -268,7 +268,7 @@ def _show(found: dict[str, Any]) -> None:
     else:
         color = "green" if state["running"] else "red"
         at_login = "starts at login" if state["at_login"] else "does not start at login"
-        count = f", restarted {state['restarts']} times" if state["restarts"] else ""
+        count = f", starts after a failure: {state['restarts']}" if state["restarts"] else ""
         put(f"{paint('service'.ljust(8), 'dim')} {paint(clean(state['words']), color)}, {at_login}{count}")
         put(f"{paint('file'.ljust(8), 'dim')} {clean(found['file'])}")
     if broker is None:
