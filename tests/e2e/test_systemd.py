@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +18,7 @@ import pytest
 from support.client_environment import build
 from support.e2e.booted_system import MISSING, USER, BootedSystem, booted_system
 from support.paths import REPOSITORY
+from support.patience import PATIENCE_S
 from support.running import short_directory
 from support.user_environment import environment
 
@@ -29,11 +31,12 @@ PLACE: Final = "/opt/lifebus"
 HOME: Final = f"/home/{USER}"
 WAIT: Final = "until lifebus status >/dev/null 2>&1; do sleep 0.1; done"
 """Patience is the caller's: a script that goes on too long is ended."""
+BROKER: Final = ("pgrep", "--euid", USER, "--full", "lifebus up")
 MANY: Final = 12
 """Restarts: more than the unit allows of failures."""
 STREAM: Final = """
 import itertools, pathlib, time, lifebus.blocking
-with lifebus.blocking.connect("stream", wait=True, timeout=60) as bus:
+with lifebus.blocking.connect("stream", wait=True, timeout=PATIENCE_S) as bus:
     for number in itertools.count(1):
         frame = lifebus.FrameContext(frame_id=f"f{number}", frame_class=lifebus.FrameClass.TOP_LEVEL)
         bus.emit(lifebus.make_request("frame.opened", "codex", session="stream", frame=frame))
@@ -68,7 +71,7 @@ def install(system: BootedSystem, name: str) -> None:
     """Install a wheel with pip, over another version if one is there."""
     (wheel,) = (system.root / "opt" / name).iterdir()
     words = ["pip", "--python", f"{PLACE}/bin/python", "install", "--no-index", "--no-deps", "--force-reinstall"]
-    system.run(str(REPOSITORY / ".venv/bin/python"), "-m", *words, "--quiet", f"/opt/{name}/{wheel.name}")
+    system.run(sys.executable, "-m", *words, "--quiet", f"/opt/{name}/{wheel.name}")
 
 
 def files(system: BootedSystem) -> set[str]:
@@ -77,79 +80,91 @@ def files(system: BootedSystem) -> set[str]:
     return set(found.split())
 
 
-def shown(system: BootedSystem, command: str, code: int = 0) -> Any:
-    return json.loads(system.log_in(command, code).out)
+def shown(system: BootedSystem, command: str) -> Any:
+    return json.loads(system.log_in(command).out)
 
 
-def test_the_life_of_a_service(system: BootedSystem) -> None:
+def sessions(system: BootedSystem) -> set[str]:
+    found = shown(system, f"{WAIT}; lifebus sessions --json")
+    return {one["harness_session_id"] for one in found}
+
+
+@pytest.fixture
+def service(system: BootedSystem) -> Iterator[BootedSystem]:
+    """The system with the service installed; nothing of it is left where it was removed."""
     before = files(system)
-    system.log_in("loginctl enable-linger")  # between two logins the manager would end, and the broker with it
-    done = system.log_in("lifebus service install --yes")
-    assert "the service runs: process" in done.err
-    # Logged in anew: the manager runs it, clients and hooks find it, and it is what the manager calls its main process.
-    first = shown(system, "lifebus service status --json")
-    assert first["state"]["at_login"] is True
-    assert first["state"]["pid"] == first["broker"]["pid"]
-    assert system.log_in("systemctl --user is-enabled lifebus").out == "enabled\n"
-    call = json.dumps({"session_id": "by-hook", "hook_event_name": "SessionStart", "source": "startup"})
-    hook = f"echo '{call}' | .local/share/lifebus/lifebus-hook claude"
-    system.log_in(f"lifebus hooks install claude --yes && {hook}")
-    system.log_in("lifebus emit session.started --adapter codex --session before")
+    # Between two logins the manager would end, and the broker with it.
+    system.log_in("loginctl enable-linger")
+    assert "the service runs: process" in system.log_in("lifebus service install --yes").err
+    yield system
+    assert "removed" in system.log_in("lifebus service remove --yes").err
+    system.log_in("loginctl disable-linger")
+    assert files(system) == before
+    known = system.log_in("systemctl --user list-unit-files 'lifebus*'; systemctl --user list-units --all 'lifebus*'")
+    assert ".service" not in known.out
+    system.run(*BROKER, code=1)
 
-    # After a kill it comes back by itself, with the same ledger, and its log goes on.
-    found = system.log_in(
-        f"kill -9 $(systemctl --user show lifebus -p MainPID --value); until [ "
-        f"$(systemctl --user show lifebus -p NRestarts --value) = 1 ]; do sleep 0.1; done; {WAIT}; "
-        "lifebus sessions list --json"
-    )
-    assert {one["harness_session_id"] for one in json.loads(found.out)} == {"by-hook", "before"}
-    again = shown(system, "lifebus service status --json")
-    assert again["broker"]["pid"] != first["broker"]["pid"]
-    assert again["state"]["restarts"] == 1
-    log = system.root / HOME[1:] / ".local/state/lifebus/log/broker.log"
+
+def test_hooks_and_clients_find_the_one_that_runs(service: BootedSystem) -> None:
+    found = shown(service, "lifebus service status --json")
+    assert found["state"]["at_login"] is True
+    assert found["state"]["pid"] == found["broker"]["pid"]
+    assert service.log_in("systemctl --user is-enabled lifebus").out == "enabled\n"
+    call = json.dumps({"session_id": "by-hook", "hook_event_name": "SessionStart", "source": "startup"})
+    service.log_in(f"lifebus hooks install claude --yes && echo '{call}' | .local/share/lifebus/lifebus-hook claude")
+    service.log_in("lifebus emit session.started --adapter codex --session by-client")
+    assert {"by-hook", "by-client"} <= sessions(service)
+    service.log_in("lifebus hooks remove --yes")
+
+
+def test_after_a_kill_it_comes_back_with_its_ledger_and_goes_on_in_its_log(service: BootedSystem) -> None:
+    service.log_in("lifebus emit session.started --adapter codex --session before")
+    first = shown(service, "lifebus status --json")["pid"]
+    restarts = "$(systemctl --user show lifebus -p NRestarts --value)"
+    service.log_in(f"kill -9 {first}; until [ {restarts} = 1 ]; do sleep 0.1; done; {WAIT}")
+    assert "before" in sessions(service)
+    found = shown(service, "lifebus service status --json")
+    assert found["broker"]["pid"] != first
+    assert found["state"]["restarts"] == 1
+    log = service.root / HOME[1:] / ".local/state/lifebus/log/broker.log"
     assert log.read_text().count('"event":"ready"') >= 2
 
-    # As often as one likes, and nothing of what a client sends in the meantime is lost.
-    home = system.root / HOME[1:]
-    (home / "stream.py").write_text(STREAM)
+
+def test_it_is_restarted_as_often_as_one_likes_and_nothing_that_a_client_sends_is_lost(service: BootedSystem) -> None:
+    home = service.root / HOME[1:]
+    (home / "stream.py").write_text(STREAM.replace("PATIENCE_S", str(PATIENCE_S)))
     restarts = f"for number in $(seq {MANY}); do lifebus service restart || exit 9; done"
-    sent = system.log_in(
+    sent = service.log_in(
         f"{PLACE}/bin/python stream.py & ({restarts}); code=$?; touch restarted; wait $! && exit $code"
     )
     count = int(sent.out)
-    kept = system.log_in("lifebus receipts export --session codex/stream").out.splitlines()
+    kept = service.log_in("lifebus receipts export --session codex/stream").out.splitlines()
     assert [json.loads(line)["sequence"] for line in kept] == list(range(1, count + 1))
     for name in ("stream.py", "restarted"):
         (home / name).unlink()
 
-    # What is stopped by hand stays stopped, until the next login.
-    system.log_in("lifebus down && sleep 4; systemctl --user is-active lifebus", code=3)
-    system.log_in("loginctl disable-linger")
-    system.logged_out()
-    system.log_in(WAIT)
 
-    system.log_in("lifebus hooks remove --yes")
-    system.log_in("lifebus service remove --yes")
-    assert files(system) == before
-    known = system.log_in("systemctl --user list-unit-files 'lifebus*'; systemctl --user list-units --all 'lifebus*'")
-    assert ".service" not in known.out
-    assert system.run("pgrep", "--euid", USER, "--full", "lifebus up", code=1).out == ""
+def test_what_is_stopped_by_hand_stays_so_until_the_next_login(service: BootedSystem) -> None:
+    # Longer than systemd waits before it starts again what failed.
+    service.log_in("lifebus down && sleep 4; systemctl --user is-active lifebus", code=3)
+    service.log_in("loginctl disable-linger")
+    service.logged_out()
+    service.run(*BROKER, code=1)
+    service.log_in(WAIT)
 
 
-def test_an_upgrade_is_told_of_and_a_restart_runs_it(system: BootedSystem, tmp_path: Path) -> None:
-    system.log_in("loginctl enable-linger && lifebus service install --yes")
-    old = shown(system, "lifebus status --json")
-    wheel_of(newer(tmp_path / "source"), tmp_path / "second", system)
-    install(system, "second")
-    status = system.log_in("lifebus status")
+def test_an_upgrade_is_told_of_and_a_restart_runs_it(service: BootedSystem, tmp_path: Path) -> None:
+    old = shown(service, "lifebus status --json")["pid"]
+    wheel_of(newer(tmp_path / "source"), tmp_path / "second", service)
+    install(service, "second")
+    status = service.log_in("lifebus status")
     assert "9.9.9" in status.out
     assert "`lifebus service restart`" in status.out
-    assert shown(system, "lifebus status --json")["pid"] == old["pid"]
-    system.log_in("lifebus emit session.started --adapter codex --session by-the-newer")
-    assert "version 9.9.9" in system.log_in("lifebus service restart").err
-    assert "`lifebus service restart`" not in system.log_in("lifebus status").out
-    assert "by-the-newer" in system.log_in("lifebus sessions").out
-    system.log_in("lifebus service remove --yes && loginctl disable-linger")
+    assert shown(service, "lifebus status --json")["pid"] == old
+    service.log_in("lifebus emit session.started --adapter codex --session by-the-newer")
+    assert "version 9.9.9" in service.log_in("lifebus service restart").err
+    assert "`lifebus service restart`" not in service.log_in("lifebus status").out
+    assert "by-the-newer" in sessions(service)
 
 
 def newer(target: Path) -> Path:
@@ -164,17 +179,15 @@ def newer(target: Path) -> Path:
     return target
 
 
-def test_after_a_reboot_it_runs_with_the_login_and_with_lingering_before_it(system: BootedSystem) -> None:
-    system.log_in("lifebus service install --yes; lifebus emit session.started --adapter codex --session rebooted")
-    broker = ("pgrep", "--euid", USER, "--full", "lifebus up")
+def test_after_a_reboot_it_runs_with_the_login_and_with_lingering_before_it(service: BootedSystem) -> None:
+    service.log_in("lifebus emit session.started --adapter codex --session rebooted")
     for lingers in (False, True):
-        system.log_in(f"loginctl {'enable' if lingers else 'disable'}-linger")
-        system.shut_down()
-        system.boot()
-        if not lingers:
-            system.run(*broker, code=1)
-            system.log_in(WAIT)
+        service.log_in(f"loginctl {'enable' if lingers else 'disable'}-linger")
+        service.shut_down()
+        service.boot()
+        if lingers:
+            service.run("sh", "-c", f"until {' '.join(BROKER[:-1])} '{BROKER[-1]}'; do sleep 0.1; done")
         else:
-            system.run("sh", "-c", f"until {' '.join(broker[:-1])} '{broker[-1]}'; do sleep 0.1; done")
-        assert "rebooted" in system.log_in(f"{WAIT}; lifebus sessions").out
-    system.log_in("loginctl disable-linger; lifebus service remove --yes")
+            service.run(*BROKER, code=1)
+        service.log_in(WAIT)
+        assert "rebooted" in sessions(service)
