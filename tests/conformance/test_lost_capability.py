@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import lifebus
-from lifebus_broker.routing.transitions import transition
+from lifebus_broker.transitions import transition
 from lifebus_contract import CapabilityRequest, Emission, LifecycleEvent, Receipt, RequirementLevel, SupportState
 from support.integration.following import frame
 from support.integration.serving import content, serving

@@ -17,7 +17,7 @@ from integration.test_wire_document import call_hook
 from lifebus_adapters import ADAPTERS
 from lifebus_broker.routing.clients import ClientHandler
 from lifebus_broker.routing.negotiation import negotiate
-from lifebus_broker.routing.transitions import transition
+from lifebus_broker.transitions import transition
 from lifebus_contract import (
     AdapterManifest,
     CallbackResponse,

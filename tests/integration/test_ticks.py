@@ -11,7 +11,7 @@ import lifebus
 import lifebus.blocking
 from lifebus.client import TickResult
 from lifebus_broker.routing.bus import EventBus
-from lifebus_broker.routing.transitions import transition
+from lifebus_broker.transitions import transition
 from lifebus_contract import (
     AdapterUnavailable,
     CapabilityRequest,

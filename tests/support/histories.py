@@ -22,9 +22,9 @@ from msgspec import UNSET, structs
 
 from lifebus_broker.ledger.log import LogLine
 from lifebus_broker.ports import EMITTER, NewReceipt
-from lifebus_broker.routing.transitions import transition
 from lifebus_broker.state.stores import Stores, reduce_event
 from lifebus_broker.state.telemetry_keys import BACKGROUND_CLIENT
+from lifebus_broker.transitions import transition
 from lifebus_contract import (
     FailureClass,
     LifecycleEvent,

@@ -1,7 +1,8 @@
 """The broker as one object: it takes emissions, records receipts and returns results.
 
-Most emissions concern no client: they are planned, appended and acknowledged without a task of their own.  The others
-are dispatched by `dispatch.Dispatcher`, in the bus's task group.
+Most emissions concern no client: they are planned, appended and acknowledged without a task of their own, and the
+plain ones among them without a plan (`lane`).  The others are dispatched by `dispatch.Dispatcher`, in the bus's task
+group.
 """
 
 import time
@@ -21,6 +22,7 @@ from lifebus_broker.routing.dispatch import Dispatcher, EmissionResult, PlannedE
 from lifebus_broker.routing.fan_out import Fanout
 from lifebus_broker.routing.frame_ends import FrameEnds
 from lifebus_broker.routing.harness_sequences import HarnessSequences
+from lifebus_broker.routing.lane import Lane, Recorded
 from lifebus_broker.routing.placement import NO_SLOTS_USED
 from lifebus_broker.routing.registry import Registry
 from lifebus_broker.routing.router import PlacedPayload, Plan, Router
@@ -70,6 +72,7 @@ class EventBus:
         self.ids = ids
         self.capabilities = CapabilityTable(registry)
         self.router = Router(registry, self.clients, ids, clock, self.capabilities)
+        self._lane = Lane(self.router, ledger, self.acknowledgements)
         self._tasks = tasks
         self._background = Background(tasks)
         self._dispatcher = Dispatcher(self.router, ledger, self._background)
@@ -171,24 +174,23 @@ class EventBus:
         emissions: Sequence[Emission],
         done: Done,
         *,
+        plain: Recorded | None = None,
         budget: float | None = None,
         dispatch: bool = True,
     ) -> None:
-        """Take emissions in order and call `done` once; returns at once and never waits for a client."""
-        # One loop for all questions: most messages carry one emission, and it has nothing of what is looked for.
-        prepared: list[Emission] = []
-        needs_dispatch = has_frames = False
-        for given in emissions:
-            emission = self.router.prepare(given)
-            prepared.append(emission)
-            has_frames = has_frames or emission.request.frame_context is not None
-            needs_dispatch = needs_dispatch or self._needs_dispatch(emission, dispatch)
+        """Take emissions in order and call `done` once; returns at once and never waits for a client.
+
+        Where all emissions are plain (`lane.is_plain`) and there is a `plain`, it is called instead of `done`.
+        """
+        prepared = [self.router.prepare(given) for given in emissions]
+        if plain is not None and self._lane.take(client_id, prepared, plain, dispatch=dispatch):
+            return
         # One emission that needs a dispatch takes the others along: their order has to hold.
-        if needs_dispatch:
+        if any(self._needs_dispatch(emission, dispatch) for emission in prepared):
             self._start(client_id, prepared, done, budget, dispatch)
             return
         plans = self._plan_all(client_id, prepared)
-        if has_frames:
+        if any(emission.request.frame_context is not None for emission in prepared):
             done = partial(self._settle_frames, prepared, plans, done)
         self._append(prepared, plans, done)
 

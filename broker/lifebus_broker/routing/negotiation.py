@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from lifebus_broker.claims import count_claim, explain_lack
-from lifebus_broker.routing.transitions import retry_after_loss
+from lifebus_broker.transitions import retry_after_loss
 from lifebus_contract import (
     SUPPORT_STRENGTH,
     CapabilityOutcome,

@@ -6,7 +6,7 @@ from msgspec import structs
 
 from lifebus_broker.ports import Refusal
 from lifebus_broker.routing.receipts import MAX_WARNINGS, ReceiptHeader, failed, observed
-from lifebus_broker.routing.transitions import losses_of, strictest
+from lifebus_broker.transitions import losses_of, strictest
 from lifebus_contract import (
     Degradation,
     Emission,

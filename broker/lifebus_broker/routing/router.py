@@ -29,10 +29,11 @@ from lifebus_broker.routing.receipts import (
 from lifebus_broker.routing.registry import Registry, alias_warning
 from lifebus_broker.routing.reports import fact_of, loss_of
 from lifebus_broker.routing.slots import Slot, SlotUse
-from lifebus_broker.routing.transitions import losses_of
 from lifebus_broker.state.capability_state import Losses
+from lifebus_broker.transitions import losses_of
 from lifebus_contract import (
     AdapterUnavailable,
+    CallbackRequest,
     CallbackResponse,
     CapabilityRequest,
     Emission,
@@ -124,11 +125,9 @@ class Router:
 
         Without `dispatch` no client is asked, whoever is interested in the event.
         """
-        request = emission.request
-        registered = self.registry.resolve(request.adapter_id, request.adapter_version, request.integration_mode)
+        registered, clients = self.concerned(emission.request, dispatch=dispatch)
         if isinstance(registered, Refusal):  # not recorded: no receipt can name an adapter that is not there
             return Plan(refusal=registered)
-        clients = self.clients.interested_in(request.event, request.adapter_id) if dispatch else ()
         # Three kinds of emission, distinguished by what they carry; the last and simplest is by far the most frequent.
         if emission.payloads or emission.requirements:
             return self._plan_delivery(emission, registered, clients, self._header(client_id, parent), used)
@@ -137,8 +136,19 @@ class Router:
         # A client that answers writes the receipt of a plain event; the emitter has one of its own only without any.
         if clients and any(not client.background for client in clients):
             return Plan(registered=registered, clients=clients, used=used)
-        receipt = observed_alone(emission, self._ids.make(RECEIPT), int(self._clock()), client_id, parent)
+        receipt = self.observe(client_id, emission, parent)
         return Plan(receipt=receipt, registered=registered, clients=clients, used=used)
+
+    def concerned(
+        self, request: CallbackRequest, *, dispatch: bool
+    ) -> tuple[RegisteredAdapter | Refusal, Sequence[CallbackClient]]:
+        """Return the adapter of a request, or why there is none, and which clients are asked about it."""
+        registered = self.registry.resolve(request.adapter_id, request.adapter_version, request.integration_mode)
+        return registered, self.clients.interested_in(request.event, request.adapter_id) if dispatch else ()
+
+    def observe(self, client_id: str, emission: Emission, parent: str | None) -> Receipt:
+        """Return the receipt of an emission that requires nothing and carries no payloads."""
+        return observed_alone(emission, self._ids.make(RECEIPT), int(self._clock()), client_id, parent)
 
     def negotiation(
         self, requirements: Sequence[CapabilityRequest], registered: RegisteredAdapter, session: str | None
@@ -229,7 +239,7 @@ class Router:
         registered = self.registry.resolve(request.adapter_id, request.adapter_version, request.integration_mode)
         if isinstance(registered, Refusal):
             raise AdapterUnavailable(registered.detail, code=registered.code)
-        return observed_alone(emission, self._ids.make(RECEIPT), int(self._clock()), client_id, None)
+        return self.observe(client_id, emission, None)
 
     def plan_gap(
         self, client_id: str, emission: Emission, missing: tuple[int, int], *, dispatch: bool = True

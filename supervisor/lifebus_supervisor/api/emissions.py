@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from lifebus_broker.ports import Refusal
+from lifebus_broker.ports import AppendResult, Refusal
 from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.dispatch import EmissionResult
 from lifebus_broker.routing.negotiation import negotiate
@@ -26,7 +26,7 @@ class EmissionVerbs:
     def _emit(self, call: Call, body: Emit) -> None:
         """Have the emissions recorded; the bus answers once they are durable."""
         # A callback and no task: under load, a task for each message costs as much as recording it.
-        self._bus.submit(body.client_id, body.emissions, partial(_answer, call))
+        self._bus.submit(body.client_id, body.emissions, partial(_answer, call), plain=partial(_answer_plain, call))
 
     def _negotiate(self, _: Call, body: Negotiate) -> Negotiation:
         registered = self._bus.registry.require(body.adapter_id)
@@ -37,6 +37,18 @@ class EmissionVerbs:
 def _answer(call: Call, results: list[EmissionResult]) -> None:
     # A list inside of `tuple` is faster than a generator, and this runs for every message.
     call.answer(EmitAnswer(results=tuple([_encode(result) for result in results])))
+
+
+def _answer_plain(call: Call, results: list[AppendResult]) -> None:
+    call.answer(EmitAnswer(results=tuple([_encode_plain(result) for result in results])))
+
+
+def _encode_plain(result: AppendResult) -> EmitResult:
+    """Return the wire form of what became of one receipt."""
+    stored = result.stored
+    if stored is None:
+        return EmitResult(refusal=None if result.refusal is None else _refusal(result.refusal))
+    return EmitResult(receipts=(stored.receipt,), positions=(stored.position,), replayed=result.replayed)
 
 
 def _encode(result: EmissionResult) -> EmitResult:

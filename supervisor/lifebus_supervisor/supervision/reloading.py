@@ -6,9 +6,9 @@ import anyio.to_thread
 import structlog
 
 from lifebus_broker.routing.bus import EventBus
-from lifebus_broker.routing.transitions import shrinkage
 from lifebus_broker.state.degradation import Cause
 from lifebus_broker.state.telemetry_keys import CAUSE
+from lifebus_broker.transitions import shrinkage
 from lifebus_contract import AdapterManifest, LifebusError, LifecycleEvent
 from lifebus_supervisor.configuration.adapters import configured_adapters
 from lifebus_supervisor.configuration.settings import Settings

@@ -17,12 +17,13 @@ from lifebus_broker.ledger.sqlite.writing import disk_pace
 from lifebus_broker.ledger.sqlite.writing.commit_queue import LOOP_ROWS
 from lifebus_broker.ledger.sqlite.writing.disk_pace import DiskPace
 from lifebus_broker.ports import AppendResult, NewRecord, Record, Refusal, StoredReceipt
+from lifebus_contract.codec import decode_receipt
 from support.broker_process import until
 from support.crash.commit_ways import LOOP, THREAD
 from support.crash.disks import Disk
 from support.effort import effort
 from support.patience import PATIENCE_S
-from support.receipts import append, entry, keyed, recorded
+from support.receipts import append, entry, every_receipt, keyed, recorded
 
 SEEDS = effort(10, 500)
 _NUMBERS = count()
@@ -115,6 +116,35 @@ async def test_more_than_the_loop_takes_at_once_goes_to_the_thread(tmp_path: Pat
         await recorded(box.ledger, keyed(range(LOOP_ROWS)))
         assert box.committers() == {LOOP}
         await recorded(box.ledger, keyed(range(1_000, 1_001 + LOOP_ROWS)))
+        assert box.committers() == {THREAD}
+
+
+@pytest.mark.usefixtures("quick")
+async def test_what_many_appends_bring_in_one_turn_is_committed_by_the_loop_in_pieces(tmp_path: Path) -> None:
+    async with opened(tmp_path) as box:
+        answers: list[AppendResult] = []
+        for number in range(2 * LOOP_ROWS + 1):
+            assert box.ledger.append([entry(number)], answers.extend) is None
+        await until(lambda: len(answers) == 2 * LOOP_ROWS + 1)
+        assert [len(commit) for commit in box.commits] == [LOOP_ROWS, LOOP_ROWS, 1]
+        assert box.committers() == {LOOP}
+
+
+@pytest.mark.usefixtures("quick")
+async def test_the_thread_takes_over_all_that_waits_in_its_order(tmp_path: Path) -> None:
+    async with opened(tmp_path) as box:
+        answers: list[AppendResult] = []
+        async with busy_thread(box.ledger):
+            for number in range(LOOP_ROWS + 2):
+                assert box.ledger.append([entry(number)], answers.extend) is None
+            await until(lambda: not box.ledger._commits._waiting)
+            assert answers == []
+        await until(lambda: len(answers) == LOOP_ROWS + 2)
+        assert [one.stored and one.stored.position for one in answers] == list(range(1, LOOP_ROWS + 3))
+        stored = await every_receipt(box.ledger)
+        assert [decode_receipt(one.receipt).event_id for one in stored] == [
+            f"evt_{number:06d}" for number in range(LOOP_ROWS + 2)
+        ]
         assert box.committers() == {THREAD}
 
 

@@ -10,8 +10,8 @@ from lifebus_adapters import ADAPTERS
 from lifebus_broker.claims import claim_of
 from lifebus_broker.routing.capabilities import CapabilityTable
 from lifebus_broker.routing.registry import Registry
-from lifebus_broker.routing.transitions import transition
 from lifebus_broker.state.capability_state import CapabilityState
+from lifebus_broker.transitions import transition
 from lifebus_contract import SUPPORT_STRENGTH, Receipt, SupportState, validate
 from support.golden import golden
 

@@ -13,8 +13,8 @@ from msgspec import structs, to_builtins
 from lifebus_broker.claims import claim_of
 from lifebus_broker.ports import StoredReceipt
 from lifebus_broker.routing.bus import EventBus
-from lifebus_broker.routing.transitions import transition
 from lifebus_broker.state.capability_state import CapabilityState
+from lifebus_broker.transitions import transition
 from lifebus_contract import (
     AdapterManifest,
     CallbackResponse,

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 
 from lifebus_broker.ports import NewReceipt
-from lifebus_broker.routing.transitions import transition
 from lifebus_broker.state.receipt_view import read_receipt
 from lifebus_broker.state.session_reducer import MAX_TURNS, apply_receipt
 from lifebus_broker.state.session_state import SessionState
 from lifebus_broker.state.telemetry_keys import APP_SERVER, HOOKS
+from lifebus_broker.transitions import transition
 from lifebus_contract import FailureClass, LifecycleEvent, PressureLevel, ReceiptStatus, SupportState
 from support.effort import effort
 from support.histories import histories, lines_of, replayed

@@ -11,9 +11,9 @@ from msgspec import structs
 
 import lifebus
 from lifebus_broker.ledger.sqlite.log import SqliteLog
-from lifebus_broker.routing.transitions import transition
 from lifebus_broker.state.session_state import SessionState, head_of
 from lifebus_broker.state.stores import Stores, load_stores, reduce_event
+from lifebus_broker.transitions import transition
 from lifebus_contract import (
     CallbackResponse,
     CapabilityRequest,

@@ -13,7 +13,6 @@ import pytest
 from lifebus_broker.ledger.sqlite import file as sqlite_file
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.ledger.sqlite.log import SqliteLog
-from lifebus_broker.routing.transitions import transition
 from lifebus_broker.snapshots import state_follower as follower_module
 from lifebus_broker.snapshots.compactions import state_cache
 from lifebus_broker.snapshots.compactions.compaction import Compaction, compact
@@ -22,6 +21,7 @@ from lifebus_broker.snapshots.compactions.state_cache import StateCache
 from lifebus_broker.snapshots.compactions.state_cache_store import KEPT_CACHES
 from lifebus_broker.snapshots.state_follower import StateFollower
 from lifebus_broker.state.stores import Stores, dump_stores
+from lifebus_broker.transitions import transition
 from lifebus_contract import LifebusError, LifecycleEvent, SupportState
 from lifebus_supervisor.configuration.settings import RetentionSettings
 from lifebus_supervisor.daemon import lifecycle

@@ -23,7 +23,7 @@ _MORE: Final = int(zmq.RCVMORE)
 _EVENTS: Final = int(zmq.EVENTS)
 _READABLE: Final = int(zmq.POLLIN)
 
-_DRAIN: Final = 64
+_DRAIN: Final = 256
 _DRAIN_BYTES: Final = 2 * 1_048_576
 # Asking for readiness costs a third of an `Again`; in a burst, after so many messages, it is not worth asking.
 _CHEAP_CHECKS: Final = 2

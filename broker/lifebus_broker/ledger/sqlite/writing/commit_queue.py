@@ -1,11 +1,12 @@
 """Who commits what is appended: the event loop itself while the disk is quick, the writer thread otherwise.
 
-What was appended in one turn of the loop is committed at its end, in one transaction, where it is little, the thread
-has nothing to do and the file is not in use.  Everything else goes to the thread, in the order in which it came
-(docs/ledger.md D1).  Neither way waits for the other.
+What was appended in one turn of the loop is committed at its end, in one transaction, where the thread has nothing to
+do and the file is not in use; what is more than the loop may commit at once waits for the next turn.  Everything else
+goes to the thread, in the order in which it came (docs/ledger.md D1).  Neither way waits for the other.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
@@ -17,10 +18,10 @@ from lifebus_broker.ledger.sqlite.writing.writer import PendingAppend, Results, 
 from lifebus_broker.ports import StoredReceipt
 from lifebus_contract import BrokerBusy, InternalError, LifebusError
 
-LOOP_ROWS: Final = 256
+LOOP_ROWS: Final = 512
 """Most receipts and records that the loop commits at once: more of them would keep it from everybody else."""
 
-LOOP_WEIGHT: Final = 262_144
+LOOP_WEIGHT: Final = 524_288
 """Most estimated bytes that the loop commits at once."""
 
 
@@ -40,24 +41,18 @@ class CommitQueue:
     ) -> None:
         self._writer, self._committed, self._failed = writer, committed, failed
         self._loop = asyncio.get_running_loop()
-        self._waiting: list[PendingAppend] = []
-        self._rows = self._weight = 0
+        self._waiting: deque[PendingAppend] = deque()
         self._in_thread = 0  # how much the thread was given and has not reported
         self._is_due = False
 
     def submit(self, work: Work) -> None:
         """Take an append or a task in its turn; never waits, and nothing is called before a later turn of the loop."""
-        if isinstance(work, Task) or not self._writer.pace.is_quick:
+        if isinstance(work, Task) or not self._writer.pace.is_quick or _is_large(work.count, work.weight):
             self.hand_over()  # what came before it is committed before it
             self._give(work)
             return
         self._waiting.append(work)
-        self._rows += work.count
-        self._weight += work.weight
-        if self._rows > LOOP_ROWS or self._weight > LOOP_WEIGHT:
-            self.hand_over()
-        else:
-            self._schedule()
+        self._schedule()
 
     async def run(self, work: Callable[[Store], Any]) -> Any:
         """Have the thread do something between two transactions, and return its result.
@@ -81,7 +76,8 @@ class CommitQueue:
 
     def take(self) -> list[PendingAppend]:
         """Return what neither the loop nor the thread has begun; it is the caller's now."""
-        waiting, self._waiting, self._rows, self._weight = self._waiting, [], 0, 0
+        waiting = list(self._waiting)
+        self._waiting.clear()
         return waiting
 
     def _give(self, work: Work) -> None:
@@ -95,21 +91,38 @@ class CommitQueue:
             self._loop.call_soon(self._commit)
 
     def _commit(self) -> None:
-        """Commit what waits, or have the thread do it."""
+        """Commit a part of what waits, or have the thread do all of it."""
         self._is_due = False
         if self._in_thread or not self._waiting:
             return
-        appends = self.take()
+        appends = self._take_some()
         try:
             found = self._writer.commit_now(appends)
         except Exception as fault:  # noqa: BLE001  whatever it is, nothing more may be acknowledged
             self._failed(fault)
             return
-        if found is not None:
-            self._committed(*found)
+        if found is None:
+            self._waiting.extendleft(reversed(appends))
+            self.hand_over()
             return
-        for pending in appends:
-            self._give(pending)
+        self._committed(*found)
+        self._schedule()
+
+    def _take_some(self) -> list[PendingAppend]:
+        """Take as much as the loop may commit at once, from the first on."""
+        appends: list[PendingAppend] = []
+        rows = weight = 0
+        while self._waiting:
+            rows, weight = rows + self._waiting[0].count, weight + self._waiting[0].weight
+            if _is_large(rows, weight):
+                break
+            appends.append(self._waiting.popleft())
+        return appends
+
+
+def _is_large(rows: int, weight: int) -> bool:
+    """Whether it is more than the loop commits at once."""
+    return rows > LOOP_ROWS or weight > LOOP_WEIGHT
 
 
 def _resolve(future: "asyncio.Future[Any]", result: Any) -> None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lifebus_broker.claims import claim_of
-from lifebus_broker.routing.transitions import (
+from lifebus_broker.transitions import (
     is_recovery,
     losses_of,
     retry_after_loss,
