@@ -104,6 +104,10 @@ async def _measure(running: Broker, system: Lifebus, sizes: Sizes, say: Callable
             await page.call("Emulation.setCPUThrottlingRate", rate=_SLOW)
             frames[f"{_RATE} receipts/s, processor {_SLOW} × slower"] = await _watched(page, system, sizes.watched_s)
             await page.call("Emulation.setCPUThrottlingRate", rate=1)
+            await page.open(f"{url}/#/now")
+            await page.until("document.querySelector('.card') !== null")
+            frames[f"{_RATE} receipts/s, Now"] = await _watched(page, system, sizes.watched_s)
+            await page.open(f"{url}/#/tail")
             say(f"dashboard: {sizes.hour:,} receipts, as many as an hour brings")
             memory = await _memory(page, system, sizes.hour)
     return Figures(paint=paint, frames=frames, memory=memory)
@@ -119,7 +123,7 @@ async def _paint(page: "Page", address: str, name: str, rounds: int) -> float:
 
 
 async def _watched(page: "Page", system: Lifebus, seconds: int) -> Frames:
-    """Return the frames of the tail while receipts come."""
+    """Return the frames of the screen that is open while receipts come."""
     async with anyio.create_task_group() as tasks:
         work = list(chunks(items(_RATE * seconds), 1))
         tasks.start_soon(to_thread.run_sync, system.trickle, work, 1 / _RATE)
@@ -165,7 +169,7 @@ def _part(run: Run) -> list[Aim]:
     print_table(run.console, title, ("screen", "median"), rows)
     print_table(
         run.console,
-        "Dashboard: frames of the tail",
+        "Dashboard: frames of the tail, and of Now",
         ("while", "drawn", "left out", "longest pause"),
         [(name, str(one.drawn), str(one.dropped), f"{one.longest_ms:.0f} ms") for name, one in found.frames.items()],
     )
@@ -179,7 +183,7 @@ def _part(run: Run) -> list[Aim]:
 
 
 def _aims(found: Figures) -> list[Aim]:
-    live = found.frames[f"{_RATE} receipts/s"]
+    live = max(found.frames[f"{_RATE} receipts/s"].dropped, found.frames[f"{_RATE} receipts/s, Now"].dropped)
     idle = found.frames["nothing comes"]
     # The first measure is of a page that has few of the rows that it may keep.
     warm = list(found.memory.values())[1:]
@@ -188,7 +192,7 @@ def _aims(found: Figures) -> list[Aim]:
         Aim(
             text=f"dashboard: frames left out at {_RATE} receipts/s, beyond those of an idle page",
             limit=0,
-            measured=max(0, live.dropped - idle.dropped),
+            measured=max(0, live - idle.dropped),
             at_most=True,
             unit="frames",
         ),

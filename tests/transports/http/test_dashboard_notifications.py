@@ -17,7 +17,7 @@ STAND_IN: Final = """
   window.asked = 0;
   window.shown = [];
   window.Notification = class {
-    static permission = 'default';
+    static permission = localStorage.getItem('test.permission') ?? 'default';
     static async requestPermission() { window.asked += 1; return (window.Notification.permission = 'granted'); }
     constructor(title, { body }) { window.shown.push([title, body]); }
     close() {}
@@ -66,8 +66,9 @@ async def test_nobody_is_asked_before_a_button_is_pressed_and_then_waits_are_sho
     turn: dict[str, Any] = {"session_id": "s1", "cwd": "/srv/shop", "prompt_id": "p1"}
     async with open_page(tmp_path / "profile") as page, running_gateway() as (daemon, _):
         await enter(page, daemon)
-        await page.run(f"void {STAND_IN}")
-        assert await page.run("window.asked") == 0
+        await page.call("Page.addScriptToEvaluateOnNewDocument", source=STAND_IN)
+        await page.call("Page.reload")
+        await page.until("window.asked === 0 && document.querySelector('#connection').dataset.state === 'live'")
         await page.click("Notify")
         await page.shows("They are off. The browser asks you once more.")
         # Neither a grace nor a pause for others.
@@ -84,6 +85,15 @@ async def test_nobody_is_asked_before_a_button_is_pressed_and_then_waits_are_sho
         await call_hook(daemon, "claude", **question, **turn)
         await page.until("window.shown.length === 1")
         assert await page.run("window.shown[0]") == ["shop#1 waits for a permission (Bash)", ""]
+        # A page that is loaded again shows what is new, and nothing twice.
+        await page.run("localStorage.setItem('test.permission', 'granted')")
+        await page.call("Page.reload")
+        await page.until("window.shown.length === 0 && document.querySelector('#connection').dataset.state === 'live'")
+        other = {"session_id": "s2", "cwd": "/srv/till", "prompt_id": "p2"}
+        await call_hook(daemon, "claude", hook_event_name="UserPromptSubmit", prompt="hello", **other)
+        await call_hook(daemon, "claude", **question, **other)
+        await page.until("window.shown.length === 1")
+        assert await page.run("window.shown[0]") == ["till#1 waits for a permission (Bash)", ""]
         # It is off again at once, and nothing of it is kept.
         await page.click("Notify")
         await page.shows("They are on.")

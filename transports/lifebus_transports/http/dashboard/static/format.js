@@ -1,6 +1,7 @@
 // Times, counts and words, as people read them.
 
 const CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+const TIME = new Intl.DateTimeFormat([], { timeStyle: "medium", hourCycle: "h23" });
 const STEPS = [[60, "s"], [60, "min"], [24, "h"], [365, "d"]];
 
 /** Return when a receipt was recorded, in milliseconds; its id has them where the receipt has seconds alone. */
@@ -30,14 +31,14 @@ export function ago(ms, now = Date.now()) {
 /** Return the local time of day, with the day where it is another one. */
 export function clock(ms, now = Date.now()) {
   const at = new Date(ms);
-  const time = at.toLocaleTimeString([], { hour12: false });
+  const time = TIME.format(at);
   return at.toDateString() === new Date(now).toDateString() ? time : `${date(ms)} ${time}`;
 }
 
 /** Return the whole local time, for titles and details. */
 export function moment(ms) {
   const at = new Date(ms);
-  return `${date(ms)} ${at.toLocaleTimeString([], { hour12: false })}.${String(at.getMilliseconds()).padStart(3, "0")}`;
+  return `${date(ms)} ${TIME.format(at)}.${String(at.getMilliseconds()).padStart(3, "0")}`;
 }
 
 /** Return a count with its noun. */

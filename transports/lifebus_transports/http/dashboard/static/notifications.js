@@ -5,6 +5,7 @@ import { ask, say } from "./notice.js";
 import { KINDS, Reminders, USUAL } from "./reminders.js";
 
 const KEY = "lifebus.notifications";
+const TOLD = "lifebus.told";
 const TICK_MS = 1_000;
 
 /** Follow the store and show what is due; return what opens the dialog in which a person chooses. */
@@ -17,8 +18,14 @@ export function notifications(store, navigate) {
   restart();
   setInterval(() => {
     const at = new Date();
-    const state = { sessions: store.sessions, harnesses: store.status?.harnesses ?? [], nowMs: at.getTime(), minutes: at.getHours() * 60 + at.getMinutes() };
-    const found = reminders?.take(state);
+    if (!reminders || !store.status) return;
+    // What was told is known in every tab, and after the page was loaded again.
+    const kept = localStorage.getItem(TOLD) ?? "[]";
+    reminders.told = new Set(JSON.parse(kept));
+    const state = { sessions: store.sessions, harnesses: store.status.harnesses, nowMs: at.getTime(), minutes: at.getHours() * 60 + at.getMinutes() };
+    const found = reminders.take(state);
+    const told = JSON.stringify([...reminders.told]);
+    if (told !== kept) localStorage.setItem(TOLD, told);
     if (found) show(found, navigate);
   }, TICK_MS);
   return () => choose().then(restart);

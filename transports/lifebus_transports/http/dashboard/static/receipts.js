@@ -4,7 +4,8 @@ import { el } from "./dom.js";
 import { ago, bytes, clock, moment } from "./format.js";
 import { facts as listed } from "./parts.js";
 
-const MARKS = {
+/** Every event, with its symbol. */
+export const MARKS = {
   "session.starting": "◇", "session.started": "◆", "session.ending": "◇", "session.ended": "■",
   "frame.opening": "▹", "frame.opened": "▶", "frame.ending": "▹", "frame.ended": "◀",
   "context.pressure_observed": "∿", "context.compacted": "≍", "supervisor.tick": "·",
@@ -17,7 +18,7 @@ export function line({ receipt, gap, position, at }, nameOf) {
   return [
     el("span", { class: "time", title: moment(at) }, clock(at)),
     el("span", { class: "position" }, String(position)),
-    el("span", { class: `event ${tone(receipt)}` }, `${MARKS[receipt.event] ?? "·"} ${receipt.event}`),
+    el("span", { class: `event ${tone(receipt)}` }, `${{ bad: "✗ ", warn: "▽ " }[tone(receipt)] ?? ""}${MARKS[receipt.event] ?? "·"} ${receipt.event}`),
     el("span", { class: "who" }, nameOf(receipt)),
     el("span", { class: "grow facts" }, summary(receipt)),
   ];

@@ -5,11 +5,11 @@ import { commandLine } from "../command.js";
 import { el } from "../dom.js";
 import { badge, reading, section, table, time } from "../parts.js";
 import { nameOf, sessionPlace } from "../sessions.js";
+import { isLoss } from "./session_model.js";
 
 const EVERY_MS = 10_000;
 const SESSIONS = 20; // open sessions of a harness that are asked what they lost
 const MARKS = { native: ["●", "good"], synthesized: ["◐", "good"], partial: ["◔", "warn"], manual: ["✎", "warn"], unavailable: ["–", "quiet"] };
-const STRENGTH = ["unavailable", "manual", "partial", "synthesized", "native"];
 
 /** Return the command that shows the same. */
 export function command({ parts: [adapter] }) {
@@ -44,10 +44,9 @@ async function lossesOf(session) {
       adapter: session.adapterId, session: session.sessionId, event: "capability.degraded", after, limit: 1024,
     });
     for (const change of page.items.flatMap(({ receipt }) => receipt.capability_degradations)) {
-      const isLoss = STRENGTH.indexOf(change.current_support) < STRENGTH.indexOf(change.previous_support);
       // Each client has a receipt of one loss: it began with the first.
-      if (isLoss && !lost.has(change.capability)) lost.set(change.capability, { session, ...change });
-      else if (!isLoss) lost.delete(change.capability);
+      if (isLoss(change) && !lost.has(change.capability)) lost.set(change.capability, { session, ...change });
+      else if (!isLoss(change)) lost.delete(change.capability);
     }
     ({ complete, next: after } = page);
   }

@@ -144,7 +144,10 @@ class SessionView {
     this.course = courseOf(this.rows, Date.now());
     setText(this.title, this.name);
     keepFocus(this.head, () => replace(this.head, headOf(this.item, this.course)));
-    keepFocus(this.tables, () => replace(this.tables, ...tablesOf(this.course)));
+    const { frames, gaps, losses } = this.course;
+    const told = JSON.stringify([frames, gaps, losses]);
+    if (told !== this.told) keepFocus(this.tables, () => replace(this.tables, ...tablesOf(this.course)));
+    this.told = told;
     this.list.set(this.rows);
     this.scrubber.max = this.rows.length - 1;
   }

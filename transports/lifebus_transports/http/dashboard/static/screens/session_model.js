@@ -91,10 +91,15 @@ function compacted(measures, receipt, at) {
 
 const STRENGTH = ["unavailable", "manual", "partial", "synthesized", "native"];
 
+/** Return whether a capability became weaker. */
+export function isLoss({ current_support: current, previous_support: previous }) {
+  return STRENGTH.indexOf(current) < STRENGTH.indexOf(previous);
+}
+
 function takeLosses(losses, receipt, at) {
-  for (const { capability, current_support: current, previous_support: previous, evidence } of receipt.capability_degradations) {
-    if (STRENGTH.indexOf(current) < STRENGTH.indexOf(previous)) losses.open(capability, at, { evidence });
-    else losses.close(capability, at);
+  for (const change of receipt.capability_degradations) {
+    if (isLoss(change)) losses.open(change.capability, at, { evidence: change.evidence });
+    else losses.close(change.capability, at);
   }
 }
 

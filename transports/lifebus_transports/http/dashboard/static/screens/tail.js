@@ -4,14 +4,9 @@ import { commandLine } from "../command.js";
 import { el, replace, setText } from "../dom.js";
 import { count } from "../format.js";
 import { VirtualList } from "../list.js";
-import { details, line } from "../receipts.js";
+import { MARKS, details, line } from "../receipts.js";
 import { TailWindow } from "./tail_window.js";
 
-const EVENTS = [
-  "session.starting", "session.started", "frame.opening", "frame.opened", "context.pressure_observed",
-  "context.compacted", "frame.ending", "frame.ended", "session.ending", "session.ended", "supervisor.tick",
-  "capability.degraded", "receipt.emitted", "receipt.gap_detected",
-];
 const STATUSES = ["observed", "delivered", "skipped", "degraded", "failed"];
 
 /** Open the screen; `place.parameters` hold filters, and with `at` a position. */
@@ -139,7 +134,7 @@ function toolbar({ filters, navigate, pauseButton, jump }) {
     },
   },
   choice("adapter", "Harness", ["claude", "codex", "gemini", "hermes", "openclaw", "opencode"], filters.adapter, change("adapter")),
-  choice("event", "Event", EVENTS, filters.event, change("event")),
+  choice("event", "Event", Object.keys(MARKS), filters.event, change("event")),
   choice("status", "Status", STATUSES, filters.status, change("status")),
   el("label", {}, "Session ", el("input", {
     id: "filter-session", value: filters.session ?? "", placeholder: "name or id", size: "14", change: change("session"),
