@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         RequirementLevel,
     )
     from lifebus_contract.consumers import ConsumerSettings
+    from lifebus_contract.facts.selections import tells_of_canary, tells_of_failure, tells_of_wait
     from lifebus_contract.jobs import NewJob
     from lifebus_contract.questions import AnswerAction, Question, QuestionAnswer, QuestionInfo
     from lifebus_contract.views import SessionHead
@@ -90,6 +91,9 @@ __all__ = [
     "make_request",
     "new_id",
     "run",
+    "tells_of_canary",
+    "tells_of_failure",
+    "tells_of_wait",
 ]
 
 _HOME = {
@@ -117,6 +121,9 @@ _HOME = {
     "make_request": "lifebus.requests",
     "new_id": "lifebus.requests",
     "run": "lifebus._internal.arrival",
+    "tells_of_canary": "lifebus_contract.facts.selections",
+    "tells_of_failure": "lifebus_contract.facts.selections",
+    "tells_of_wait": "lifebus_contract.facts.selections",
 }
 _CONTRACT = "lifebus_contract"  # the home of every other name: the types that users touch
 

@@ -63,3 +63,9 @@ def test_asking_first_takes_no_for_an_answer(alone: Shell) -> None:
         agreed = alone.on_terminal("clients", "remove", "mirror", types=b"y\n")
         assert (agreed.code, "is forgotten" in agreed.out) == (0, True)
         assert [one["cursor"] for one in alone.call("clients", "--json").json] == ["other"]
+
+
+def test_nobody_is_asked_about_a_name_that_there_is_not(bus: Shell) -> None:
+    for words in (("remove", "nobody"), ("reset-cursor", "nobody", "--to", "start")):
+        ran = bus.call("clients", *words)
+        assert (ran.code, "there is no consumer `nobody`" in ran.err) == (1, True)

@@ -112,6 +112,15 @@ def test_a_frame_event_takes_its_frame_from_flags(bus: Shell) -> None:
     assert ran.err.startswith("lifebus: --frame: ")
 
 
+def test_facts_from_flags_are_those_of_the_receipt(bus: Shell) -> None:
+    facts = ("context_used_pct=85", "context_pressure=high", "signal=true", "model=null", "source=a=b")
+    ran = bus.call("emit", "context.pressure_observed", "--adapter", "codex", "--fact", *facts, "--json")
+    said = {"context_used_pct": 85, "context_pressure": "high", "signal": True, "model": None, "source": "a=b"}
+    assert ran.lines[0]["receipts"][0]["telemetry_summary"].items() >= said.items()
+    refused = bus.call("emit", "session.started", "--adapter", "codex", "--fact", "85")
+    assert (refused.code, "--fact: `85` is not NAME=VALUE" in refused.err) == (2, True)
+
+
 def test_documents_come_from_a_file_or_stdin_one_or_many(bus: Shell, tmp_path: Path) -> None:
     file = tmp_path / "request.json"
     file.write_bytes(request())

@@ -16,6 +16,10 @@ def test_the_pages_are_what_signatures_and_docstrings_say() -> None:
     assert TYPES.read_text() == types_page(), ANEW
 
 
+def test_no_sentence_of_the_pages_is_cut_off() -> None:
+    assert [line for line in TEXT.splitlines() if re.match(r"- `\w+`: ", line) and line[-1] not in ".:"] == []
+
+
 def test_every_public_name_has_an_entry() -> None:
     headings = set(re.findall(r"(?m)^### (?:lifebus\.)?(?:`[\w.]+`: )?([\w.]+)$", TEXT))
     public = {*lifebus.__all__, *HELD_BY_A_BUS.values(), *(f"blocking.{name}" for name in lifebus.blocking.__all__)}

@@ -90,7 +90,7 @@ async def test_a_command_adds_the_newest_commit_to_each_prompt(reader: Reader) -
 
 
 async def test_a_hook_that_is_called_by_hand_is_recorded(reader: Reader) -> None:
-    turn, failure, codex, look, unknown = saved("hook-by-hand", reader)
+    turn, failure, codex, look, unknown, full = saved("hook-by-hand", reader)
     async with broker_of(reader):
         assert (await ran(reader, "lifebus hooks install claude --yes")).code == 0
         hook = reader.folder / ".local/share/lifebus/hook.py"
@@ -101,10 +101,12 @@ async def test_a_hook_that_is_called_by_hand_is_recorded(reader: Reader) -> None
         shown = await ran(reader, look)
         wrong = await ran(reader, unknown)
         of_codex = await ran(reader, look.replace("claude", "codex"))
+        pressure = await ran(reader, full)
     turn_of_both = ["session.started", "waits for permission (Bash)", "context.compacted", "frame.ended"]
     assert _happenings(shown.text) == [*turn_of_both, "frame.ended", "session.ended", "frame.ended"]
     assert _happenings(of_codex.text) == [*turn_of_both, "session.ended"]
     assert (wrong.code, wrong.text) == (0, '"hook_unknown_adapter": 1\n')
+    assert (pressure.code, "85 % high" in pressure.text) == (0, True)
 
 
 async def test_one_program_answers_and_sees_what_becomes_of_it(reader: Reader) -> None:

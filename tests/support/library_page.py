@@ -42,6 +42,9 @@ _GROUPS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "Follow": (
         "lifebus:Subscription",
+        "lifebus:tells_of_failure",
+        "lifebus:tells_of_wait",
+        "lifebus:tells_of_canary",
         "lifebus:Deliveries",
         "lifebus:Delivery",
         "lifebus:Signals",
@@ -85,7 +88,7 @@ _ALIASES: Final = (
     ("lifebus._internal.worker", "Handler"),
 )
 _LINE: Final = 88
-_RAISED: Final = re.compile(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
+_RAISED: Final = re.compile(r"^ {4}(\w+): (.*(?:\n {4}(?!\w+: ).*)*)", re.MULTILINE)
 
 
 def library_page() -> str:

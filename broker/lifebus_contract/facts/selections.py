@@ -52,7 +52,7 @@ def is_canary(client_id: str, emitter: object, source_hook: object) -> bool:
 
 
 def tells_of_failure(receipt: Receipt) -> bool:
-    """Whether a receipt tells of a failure, as `is_failure` says, and is no question."""
+    """Return whether a receipt is one of a failure, as `failed=True` and `--failed` select (docs/consuming.md)."""
     facts = receipt.telemetry_summary
     if is_question(receipt.failure_class, facts.get("waiting_for")):
         return False
@@ -60,11 +60,11 @@ def tells_of_failure(receipt: Receipt) -> bool:
 
 
 def tells_of_canary(receipt: Receipt) -> bool:
-    """Whether a receipt comes from a canary, as `is_canary` says."""
+    """Return whether a receipt is that of a canary, as `canaries=False` leaves out (docs/consuming.md)."""
     facts = receipt.telemetry_summary
     return is_canary(receipt.client_id, facts.get("emitter"), facts.get("source_hook"))
 
 
 def tells_of_wait(receipt: Receipt) -> bool:
-    """Whether a receipt says that a session begins to wait for a person, or does not any more (docs/waiting.md)."""
+    """Return whether a receipt says that a session begins or ceases to wait for a person (docs/waiting.md)."""
     return receipt.telemetry_summary.get("waiting_for") is not None

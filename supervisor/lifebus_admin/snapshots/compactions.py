@@ -108,7 +108,7 @@ def delete_compactions(settings: Settings, which: Sequence[str] | None) -> int:
 def _kept(registry: CompactionRegistry, which: str) -> PresentedCompaction:
     found = registry.get(which)
     if found is None:
-        detail = f"there is no compaction `{which[:64]}`; `lifebus ledger caches list` lists them"
+        detail = f"there is no cache `{which[:64]}`; `lifebus ledger caches list` lists them"
         raise InvalidRequest(detail, code="no_compaction")
     if isinstance(found, RefusedFile):
         detail = f"{found.name}: {found.why}; `lifebus ledger caches rebuild` builds it again"

@@ -198,7 +198,7 @@ class Consumers:
     def _refuse_turned_away(self, peer: Hashable, name: str) -> None:
         reason = self._turned_away.get((peer, name))
         if reason is not None:
-            raise StateConflict(f"cursor `{name[:64]}`: {reason}", code="replaced")
+            raise StateConflict(f"consumer `{name[:64]}`: {reason}", code="replaced")
 
     def _touch(self, peer: Hashable, name: str) -> None:
         lease = self._leases.get(name)

@@ -75,6 +75,7 @@ def reset_cursor(
         connection: Where the broker is, and the form of the answer.
     """
     after = _place(to)
+    on_bus(connection, lambda bus: bus.cursors.standing(name))  # nobody is asked about a name that there is not
     if not yes and not confirm(f"Have `{clean(name)}` start again from {to}?", json=connection.json):
         say("nothing was changed")
         return ExitCode.NEGATIVE
@@ -95,6 +96,7 @@ def remove(name: ConsumerName, /, *, yes: bool = False, connection: ConnectionOp
         yes: Do it without asking.
         connection: Where the broker is, and the form of the answer.
     """
+    on_bus(connection, lambda bus: bus.cursors.standing(name))  # as above
     # Dead letters are kept nowhere else.
     if not yes and not confirm(f"Forget `{clean(name)}` and its dead letters?", json=connection.json):
         say("nothing was changed")
@@ -167,7 +169,7 @@ def _put_clients(found: "list[ClientInfo]") -> None:
 
 def _put_cursors(found: "list[ConsumerInfo]") -> None:
     put_table(
-        ("cursor", "client", "state", "position", "lag", "open", "dead"),
+        ("consumer", "client", "state", "position", "lag", "open", "dead"),
         [
             (
                 one.cursor,

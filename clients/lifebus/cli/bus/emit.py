@@ -1,5 +1,6 @@
 """`lifebus emit`: record lifecycle events, from flags or from documents."""
 
+import re
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,7 +10,16 @@ from typing import TYPE_CHECKING, Any, Final
 from cyclopts import Parameter
 
 from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_choice, require_name
-from lifebus.cli.choices import Capabilities, OneAdapter, OneEvent, OneSession, Placements, parse_adapters, split_values
+from lifebus.cli.choices import (
+    Capabilities,
+    OneAdapter,
+    OneEvent,
+    OneSession,
+    Placements,
+    Several,
+    parse_adapters,
+    split_values,
+)
 from lifebus.cli.connection import CLIENT_ID, on_bus
 from lifebus.cli.contract.negotiate import parse_requirements
 from lifebus.cli.documents import DocumentPath, naming_document, read_batches, read_document
@@ -34,6 +44,7 @@ if TYPE_CHECKING:
     from lifebus.client import Bus, Emitted
 
 _BATCH: Final = 256
+_WHOLE: Final = re.compile(r"-?\d{1,15}$", re.ASCII)
 
 
 @Parameter(name="*")
@@ -53,6 +64,8 @@ class EventOptions:
     "The frame's id, for frame events."
     parent_frame: str | None = None
     "The parent frame's id, for a subcall."
+    fact: Several = ()
+    "A fact that its receipt has, as NAME=VALUE, e.g. context_used_pct=85; `lifebus contract events EVENT` lists them."
     key: str | None = None
     "The idempotency key: the same command with the same key is recorded once. Without one a fresh key is made."
 
@@ -168,7 +181,21 @@ def _made(
         )
         payloads = (_payload(delivery.payload, client, request, delivery),) if delivery.payload is not None else ()
     requirements = tuple(parse_requirements(delivery.require, delivery.prefer, ()))
-    return Emission(request=request, payloads=payloads, requirements=requirements)
+    telemetry = dict(map(_fact, details.fact))
+    return Emission(request=request, payloads=payloads, requirements=requirements, telemetry=telemetry)
+
+
+def _fact(text: str) -> tuple[str, str | int | bool | None]:
+    """Return a fact and its value: a whole number, true, false or null where it is written so, else text.
+
+    Raises:
+        UsageError: it is no NAME=VALUE.
+    """
+    name, sign, value = text.partition("=")
+    if not name or not sign:
+        raise UsageError(f"--fact: `{text[:64]}` is not NAME=VALUE, such as context_used_pct=85")
+    words: dict[str, bool | None] = {"true": True, "false": False, "null": None}
+    return name, words[value] if value in words else int(value) if _WHOLE.match(value) else value
 
 
 @contextmanager
