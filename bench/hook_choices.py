@@ -16,9 +16,10 @@ import apsw
 
 from bench.child import child, expect
 from bench.event_followers import session_of
-from bench.hook_calls import COMMAND, recorded_sessions
+from bench.hook_calls import HARNESS, HOOK, recorded_sessions
 from bench.lifebus_client import Broker, broker
 from bench.peers.process import free_port
+from bench.start import installed_hook
 
 _POST_HOOK: Final = str(Path(__file__).with_name("post_hook.py"))
 _PATH: Final = {"PATH": os.defpath}
@@ -129,7 +130,8 @@ def choices(folder: Path) -> Iterator[dict[str, Choice]]:
     """Provide every choice whose program is installed, each running."""
     with ExitStack() as stack:
         ours = BrokerPlace(stack)
-        found = {OURS: Choice(COMMAND, ours, ours.environment)}
+        # The launcher, as an installation has it: it runs the hook from bytecode.
+        found = {OURS: Choice((installed_hook(folder), HARNESS, HOOK), ours, ours.environment)}
         server = ServerPlace(stack, folder)
         found[POSTED] = Choice((sys.executable, "-I", "-S", _POST_HOOK, str(server.port)), server)
         if curl := shutil.which("curl"):

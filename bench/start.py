@@ -1,7 +1,8 @@
 """What starts cost: commands and the installed hook beside a bare Python, and a broker until its first answer.
 
 Run as ``python -m bench.start [ROUNDS]``, calmest under ``chrt -f 10``.  The cases take turns, so that a noisy machine
-hurts them alike; each is a whole process.  CPU is user and system time of the process.
+hurts them alike; each is a whole process.  CPU is user and system time of the process.  The hook carries a prompt,
+whose receipts are durable before it is answered; beside it stands one for which there is no broker.
 """
 
 import contextlib
@@ -18,19 +19,22 @@ import psutil
 import zmq
 
 import lifebus
+from bench.hook_calls import HARNESS, HOOK, payload
 from bench.measures.flood import one_message
 from bench.workload import items
 from lifebus_adapters.shared.launcher import launcher_files, launcher_path
 
 BARE, BAREST = "python -c pass", "python -I -S -c pass"
 COMMAND_AIM, HOOK_AIM = 2.5, 1.25
+_HOOK_CASE, _AWAY_CASE = "hook, installed", "the same, no broker"
 BROKER_ROUNDS = 5
 _LIFEBUS = (sys.executable, "-c", "from lifebus.cli import main; main()")
 
 
-def timed(command: tuple[str, ...], environment: Mapping[str, str]) -> tuple[float, float]:
+def timed(command: tuple[str, ...], environment: Mapping[str, str], stdin: str = os.devnull) -> tuple[float, float]:
     """Return the seconds of one process from spawn to exit, and those of its CPU."""
-    streams = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
+    streams = [(os.POSIX_SPAWN_OPEN, 0, stdin, os.O_RDONLY, 0)]
+    streams += [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (1, 2)]
     began = time.perf_counter()
     # Not subprocess: its own work would be a tenth of the figure.
     child = os.posix_spawn(command[0], command, environment, file_actions=streams)
@@ -81,9 +85,12 @@ def installed_hook(base: Path) -> str:
 def take_turns(base: Path, rounds: int) -> dict[str, list[tuple[float, float]]]:
     """Time every process in turns, with a broker up."""
     emission = ("emit", "session.started", "--adapter", "codex", "--session", "s1")
+    hook = (installed_hook(base), HARNESS, HOOK)
+    prompt = base / "prompt"
     cases = {
         BAREST: (sys.executable, "-I", "-S", "-c", "pass"),
-        "hook, installed": (installed_hook(base), "claude", "Stop"),
+        _HOOK_CASE: hook,
+        _AWAY_CASE: hook,
         BARE: (sys.executable, "-c", "pass"),
         "lifebus --help": (*_LIFEBUS, "--help"),
         "lifebus version": (*_LIFEBUS, "version"),
@@ -92,8 +99,10 @@ def take_turns(base: Path, rounds: int) -> dict[str, list[tuple[float, float]]]:
     }
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in cases}
     for turn in range(rounds + 3):
+        prompt.write_bytes(payload(f"s{turn}"))
         for name, command in cases.items():
-            cost = timed(command, environment_of(base))
+            away = {"LIFEBUS_RUNTIME_DIR": str(base / "away")} if name == _AWAY_CASE else {}
+            cost = timed(command, {**environment_of(base), **away}, str(prompt))
             if turn >= 3:  # the first turns fill caches
                 found[name].append(cost)
     return found
@@ -104,7 +113,7 @@ def report(found: Mapping[str, Sequence[tuple[float, float]]]) -> None:
     print(f"{'process':24}{'wall ms':>9}{'CPU ms':>9}{'× bare':>9}{'aim':>7}")
     for name, costs in found.items():
         wall, cpu = (statistics.median(values) for values in zip(*costs, strict=True))
-        is_hook = name in {BAREST, "hook, installed"}
+        is_hook = name in {BAREST, _HOOK_CASE, _AWAY_CASE}
         bare = statistics.median(seconds for seconds, _ in found[BAREST if is_hook else BARE])
         aim = HOOK_AIM if is_hook else COMMAND_AIM
         print(f"{name:24}{wall * 1e3:9.1f}{cpu * 1e3:9.1f}{wall / bare:9.2f}{aim:7.2f}")

@@ -107,6 +107,10 @@ def _run_plainly(arguments: "Sequence[str]") -> int | None:
         from lifebus.cli.bus.broker_process import up_plainly  # noqa: PLC0415
 
         return up_plainly(arguments[1:])
+    if arguments[0] == "status":
+        from lifebus.cli.read.status_plainly import status_plainly  # noqa: PLC0415
+
+        return status_plainly(arguments[1:])
     if arguments[0] == "emit":
         from lifebus.cli.bus.emit_plainly import emit_plainly  # noqa: PLC0415
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from lifebus._internal.log import FACTS
-from lifebus.cli.arguments import ConnectionOptions
 from lifebus.cli.log_library import load_log_library
 from lifebus.cli.terminal import color_wanted, say
 
 if TYPE_CHECKING:
+    from lifebus.cli.arguments import ConnectionOptions
     from lifebus.client import Bus
     from lifebus_supervisor.configuration.settings import Settings
 
@@ -50,7 +50,7 @@ def configure_logs() -> None:
 
 
 def on_bus(
-    connection: ConnectionOptions,
+    connection: "ConnectionOptions",
     work: "Callable[[Bus], Awaitable[T]]",
     *,
     client_id: str = CLIENT_ID,

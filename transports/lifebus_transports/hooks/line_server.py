@@ -125,7 +125,7 @@ class _LineServer:
         try:
             verb = _single(request)
             answer = await self._call(verb.name, decode_body(encode_body(verb, request.body), verb.body))
-            return encode_answer(request.id, msgspec.to_builtins(answer, builtin_types=(bytes,)))
+            return encode_answer(request.id, msgspec.to_builtins(answer, builtin_types=(bytes,), order="deterministic"))
         except LifebusError as fault:
             return encode_refusal(request.id, fault)
         except Exception:  # noqa: BLE001  a defect of ours costs this call, not everybody's broker

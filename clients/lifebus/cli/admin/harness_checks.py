@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from lifebus.cli.admin.hook_options import harness_names, place_here
-from lifebus.cli.choices import known_adapters
+from lifebus.cli.admin.host_place import harness_names, place_here
 
 if TYPE_CHECKING:
     from lifebus_admin.harnesses.install_status import InstallStatus
@@ -59,6 +58,8 @@ def calls_text(count: int) -> str:
 
 def _meant(names: Sequence[str]) -> str:
     """Return which harnesses the names probably mean, else all that there are."""
+    from lifebus.cli.choices import known_adapters  # noqa: PLC0415  it loads the parser
+
     known = known_adapters()
     near = [found[0] for name in names if (found := difflib.get_close_matches(name, known, n=1))]
     return f"did you mean {' or '.join(dict.fromkeys(near))}?" if near else f"there are {', '.join(known)}"

@@ -1,6 +1,5 @@
 """The options of `lifebus hooks`: what to install, which installations are meant, and whose directories these are."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
+from lifebus.cli.admin.host_place import harness_names
 from lifebus.cli.arguments import parse_adapter, parse_choice
 from lifebus.cli.choices import Words, split_values
-from lifebus.cli.connection import present_settings
 from lifebus.cli.exit_codes import UsageError
 
 if TYPE_CHECKING:
-    from lifebus_admin.harnesses.target import HostEnvironment, Target
+    from lifebus_admin.harnesses.target import Target
 
 _MODES: Final = ["native_hook", "launcher_wrapper", "manual_skill"]
 _SCOPES: Final = ["user", "project"]
@@ -127,13 +126,6 @@ DEFAULT_RUN: Final = RunOptions()
 """Show the changes and ask."""
 
 
-def harness_names() -> list[str]:
-    """Return the harnesses that lifebus can be installed for."""
-    from lifebus_adapters import ADAPTERS  # noqa: PLC0415
-
-    return list(ADAPTERS)
-
-
 def project_of(directory: Path | None) -> str | None:
     """Return the absolute path of a project.
 
@@ -145,27 +137,3 @@ def project_of(directory: Path | None) -> str | None:
     if not directory.is_dir():
         raise UsageError(f"--project: {directory} is no directory")
     return str(directory.resolve())
-
-
-def place_here() -> "HostEnvironment":
-    """Return this user's directories.
-
-    Raises:
-        LifebusError: the settings are wrong.
-    """
-    import lifebus  # noqa: PLC0415
-    from lifebus_adapters.shared.telemetry import Surroundings  # noqa: PLC0415
-    from lifebus_admin.harnesses.target import HostEnvironment, real_python  # noqa: PLC0415
-    from lifebus_transports.directories import default_data_dir, home_directory  # noqa: PLC0415
-
-    sources = Path(lifebus.__file__).parent
-    settings = present_settings()
-    return HostEnvironment(
-        surroundings=Surroundings(home=str(home_directory()), environ=dict(os.environ)),
-        data_dir=default_data_dir().absolute(),
-        state_dir=settings.state_dir,
-        # Hooks outlive the virtual environment that installed them.
-        python=real_python(),
-        hook=sources.joinpath("hook.py").read_text("utf-8"),
-        wrapper=sources.joinpath("wrapper.py").read_text("utf-8"),
-    )

@@ -15,10 +15,9 @@ from lifebus.cli.admin.hook_options import (
     InstallOptions,
     RunOptions,
     TargetFilter,
-    harness_names,
-    place_here,
     project_of,
 )
+from lifebus.cli.admin.host_place import harness_names, place_here
 from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions
 from lifebus.cli.confirm import confirm
 from lifebus.cli.errors import say_lines

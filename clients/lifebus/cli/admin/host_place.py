@@ -1,0 +1,41 @@
+"""Whose directories hooks are installed into, and for which harnesses there are some."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lifebus.cli.connection import present_settings
+
+if TYPE_CHECKING:
+    from lifebus_admin.harnesses.target import HostEnvironment
+
+
+def harness_names() -> list[str]:
+    """Return the harnesses that lifebus can be installed for."""
+    from lifebus_adapters import ADAPTERS  # noqa: PLC0415
+
+    return list(ADAPTERS)
+
+
+def place_here() -> "HostEnvironment":
+    """Return this user's directories.
+
+    Raises:
+        LifebusError: the settings are wrong.
+    """
+    import lifebus  # noqa: PLC0415
+    from lifebus_adapters.shared.telemetry import Surroundings  # noqa: PLC0415
+    from lifebus_admin.harnesses.target import HostEnvironment, real_python  # noqa: PLC0415
+    from lifebus_transports.directories import default_data_dir, home_directory  # noqa: PLC0415
+
+    sources = Path(lifebus.__file__).parent
+    settings = present_settings()
+    return HostEnvironment(
+        surroundings=Surroundings(home=str(home_directory()), environ=dict(os.environ)),
+        data_dir=default_data_dir().absolute(),
+        state_dir=settings.state_dir,
+        # Hooks outlive the virtual environment that installed them.
+        python=real_python(),
+        hook=sources.joinpath("hook.py").read_text("utf-8"),
+        wrapper=sources.joinpath("wrapper.py").read_text("utf-8"),
+    )
