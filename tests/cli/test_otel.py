@@ -202,6 +202,22 @@ def test_what_a_collector_refuses_for_good_is_said_and_not_sent_again(shell: She
         assert process.wait() == 0
 
 
+def test_what_is_too_large_is_sent_in_halves(shell: Shell) -> None:
+    receipts = emit(shell, ("session.started", None), *turn("turn-1"), *turn("turn-2"), ("session.ended", None))
+    wanted = expected(receipts)
+    # Three spans, then the first of them, then the others: only what is too large alone is given up.
+    with (
+        collecting("413,413,200,413") as collector,
+        exporting(shell, "--from", "start", "--endpoint", collector.url) as process,
+    ):
+        until_logged(collector, len(receipts))
+        assert process.stderr is not None
+        assert "refused 1 spans" in process.stderr.readline().decode()
+    assert [len(one.spans) for one in collector.requests if one.spans] == [3, 1, 2]
+    assert {span.span_id for span in collector.spans} == {span.context.span_id for span in wanted[1:]}
+    assert len(collector.records) == len(receipts)
+
+
 def test_the_variables_of_opentelemetry_are_heeded(shell: Shell, tmp_path: Path) -> None:
     headers = tmp_path / "headers"
     headers.write_text("authorization=Basic%20abc\nx-scope=mine\n")

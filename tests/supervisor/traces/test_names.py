@@ -1,6 +1,8 @@
 """The names that are exported are those of docs/traces.md, and no others."""
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 
 from lifebus_contract.facts.catalogue import every_fact
@@ -49,3 +51,12 @@ def test_no_fact_that_somebody_writes_is_exported() -> None:
     # Whoever adds a fact that is text decides here whether it may leave.
     assert attributes.EXPORTED_FACTS & found == set(WORDS.split())
     assert {fact.key for fact in every_fact()} >= attributes.EXPORTED_FACTS
+
+
+def test_a_broker_loads_nothing_of_it() -> None:
+    begun = "import sys, lifebus_supervisor.daemon.lifecycle"
+    asked = (
+        "print([one for one in sys.modules if one.split('.')[0] in {'opentelemetry', 'google'} or '.traces' in one])"
+    )
+    ran = subprocess.run([sys.executable, "-c", f"{begun}; {asked}"], capture_output=True, text=True, check=True)
+    assert ran.stdout == "[]\n"
