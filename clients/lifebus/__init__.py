@@ -134,4 +134,6 @@ def __getattr__(name: str) -> "Any":
         return import_module("lifebus.blocking")
     if name not in __all__:
         raise AttributeError(f"module `lifebus` has no attribute `{name}`")
-    return getattr(import_module(_HOME.get(name, _CONTRACT)), name)
+    found = getattr(import_module(_HOME.get(name, _CONTRACT)), name)
+    globals()[name] = found  # found at once from now on: programs say `lifebus.make_request` for each emission
+    return found

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any
 
 import msgpack
@@ -49,6 +49,17 @@ def requests(count: int, session: str = "s") -> list[CallbackRequest]:
     return [lifebus.make_request("session.started", "codex", session=session) for _ in range(count)]
 
 
+def short_requests(count: int, session: str) -> list[CallbackRequest]:
+    """Requests with short ids: a thousand of them fit into one message."""
+    plain = lifebus.make_request("session.started", "codex", session=session)
+    return [
+        msgspec.structs.replace(
+            plain, event_id=f"evt_{session}{one}", invocation_id=f"inv_{one}", idempotency_key=f"{session}{one}"
+        )
+        for one in range(count)
+    ]
+
+
 def emit_body(batch: list[CallbackRequest]) -> bytes:
     body = Emit(client_id="raw", emissions=tuple(Emission(request=request) for request in batch))
     return bytes(msgspec.msgpack.encode(body))
@@ -81,6 +92,28 @@ async def test_what_the_ledger_has_no_room_for_waits_and_each_client_has_its_tur
     assert all("refusal" not in result for _, _, body in acked for result in body["results"])
     assert "refusal" not in answer["results"][0]
     assert head.last_position < MAX_QUEUED // 2, "it waited for what the ledger had taken, and for no more"
+
+
+async def test_two_clients_with_six_batches_of_a_thousand_take_turns_and_a_third_waits_for_one_of_each() -> None:
+    async with running_bus() as daemon, AsyncExitStack() as stack:
+        directory = daemon.settings.runtime_dir
+        greedy = [stack.enter_context(raw_peer(directory)) for _ in range(2)]
+        honest = stack.enter_context(raw_peer(directory))
+        async with blocked_writer(daemon):
+            for name, peer in zip("ab", greedy, strict=True):
+                for number in range(6):
+                    peer.send(encode_header(number, "emit"), emit_body(short_requests(1_000, f"{name}{number}")))
+            await until(lambda: daemon.requests.counters.requests == 12)
+            honest.send(encode_header(1, "emit"), emit_body(requests(1, "honest")))
+            await until(lambda: daemon.requests.counters.requests == 13)
+        await honest.answer()
+        answers = [[(await peer.answer())[2]["results"] for _ in range(6)] for peer in greedy]
+        (head,) = await daemon.bus.ledger.sessions(("codex", "honest"))
+        assert daemon.bus.ledger.head == 12_001
+    assert not [one for peer in answers for answer in peer for one in answer if "refusal" in one]
+    first, second = ([answer[0]["positions"][0] for answer in peer] for peer in answers)
+    assert all(abs(one - other) <= 2_001 for one, other in zip(first, second, strict=True)), "one waited for the other"
+    assert head.last_position <= 5_001, "it waited for more than the ledger had taken and a turn of each"
 
 
 async def test_what_exceeds_the_backlog_is_refused_at_once_and_nothing_of_it_is_recorded() -> None:
