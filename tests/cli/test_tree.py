@@ -6,11 +6,12 @@ import sys
 
 import pytest
 
-from lifebus.cli.app import known_words
+from lifebus.cli.app import known_words, make_app
 from lifebus.cli.command_table import FIRST, FURTHER
-from lifebus.cli.old_names import FOR_PROGRAMS, MOVED, present_words
+from lifebus.cli.old_names import FOR_PROGRAMS, MOVED, MOVED_FLAGS, present_words
 from support.command_line import Shell
-from support.paths import DOCS
+from support.paths import DOCS, REPOSITORY
+from support.shapes.command_tree import commands
 from support.sources import DOCUMENTS
 
 FIRST_SCREEN = [
@@ -78,6 +79,29 @@ def test_no_document_uses_an_old_name() -> None:
     }
     assert shown
     assert [one for one in sorted(shown) if present_words(one[1].split())[1] is not None] == []
+
+
+def test_no_document_uses_an_old_flag() -> None:
+    pages = [REPOSITORY / "README.md", *sorted(DOCS.rglob("*.md"))]
+    lines = [(page.name, line) for page in pages for line in page.read_text().splitlines()]
+    assert [
+        (page, line)
+        for page, line in lines
+        for command, flags in MOVED_FLAGS.items()
+        for old in flags
+        if re.search(rf"lifebus {' '.join(command)} [^`|]*{old}\b", line)
+    ] == []
+
+
+def test_one_thing_has_one_flag() -> None:
+    found = {" ".join(path): app for path, app in commands(make_app())}
+    flags = {
+        name: {flag for one in app.assemble_argument_collection() for flag in one.names} for name, app in found.items()
+    }
+    # The name of a callback client, a harness, the number of the newest, and yes beforehand.
+    assert {name for name, own in flags.items() if own & {"--client-id", "--harness", "--lines", "--limit"}} == set()
+    assert {name for name, own in flags.items() if "--last" in own and "-n" not in own} == set()
+    assert {name for name, own in flags.items() if "--yes" in own and "-y" not in own} == set()
 
 
 def test_the_old_names_are_documented() -> None:

@@ -1,8 +1,14 @@
 """Asking before something is done that cannot be taken back."""
 
 import sys
+from typing import Annotated
+
+from cyclopts import Parameter
 
 from lifebus.cli.exit_codes import UsageError
+
+Yes = Annotated[bool, Parameter(name=("--yes", "-y"), negative="")]
+"""The flag that answers yes beforehand."""
 
 
 def confirm(question: str = "Do this?", *, json: bool, otherwise: str = "--yes does it without asking") -> bool:

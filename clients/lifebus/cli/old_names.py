@@ -43,6 +43,7 @@ MOVED_FLAGS: "Mapping[tuple[str, ...], Mapping[str, str]]" = {
     ("serve",): {"--client-id": "--client"},
     ("dev", "invoke"): {"--client-id": "--client"},
     ("contract", "events"): {"--harness": "--adapter"},
+    ("inject",): {"--name": "--client"},
 }
 """The present name of each flag by its old one, for each command; these are said to nobody."""
 

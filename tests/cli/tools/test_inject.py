@@ -71,7 +71,7 @@ def test_a_new_session_gets_the_text_once_and_it_is_shown_where(up: Shell, tmp_p
     note = tmp_path / "note"
     note.write_text(TEXT + "\n")
     emitted(up, "session.started", "old")
-    with injecting(up, "--name", "i1", "--file", str(note)) as process:
+    with injecting(up, "--client", "i1", "--file", str(note)) as process:
         (given,) = emitted(up, "session.started", "s1")
         shown = outcome(process)
         again = emitted(up, "frame.opening", "s1")
@@ -92,7 +92,7 @@ def test_a_new_session_gets_the_text_once_and_it_is_shown_where(up: Shell, tmp_p
 def test_open_sessions_get_it_with_their_next_prompt_and_not_again_after_a_restart(up: Shell, tmp_path: Path) -> None:
     note = tmp_path / "note"
     note.write_text(TEXT)
-    asked = ("--name", "i2", "--open", "--file", str(note))
+    asked = ("--client", "i2", "--open", "--file", str(note))
     emitted(up, "session.started", "s2")
     with injecting(up, *asked) as process:
         assert [one["body"] for one in emitted(up, "frame.opening", "s2")] == [TEXT]
@@ -103,7 +103,7 @@ def test_open_sessions_get_it_with_their_next_prompt_and_not_again_after_a_resta
 
 def test_a_command_makes_the_text_for_a_session_and_folders_are_chosen(up: Shell) -> None:
     script = 'read -r line; printf "%s in %s" "$LIFEBUS_ADAPTER" "$LIFEBUS_CWD"'
-    with injecting(up, "--name", "i3", "--project", "api", "--", "/bin/sh", "-c", script) as process:
+    with injecting(up, "--client", "i3", "--project", "api", "--", "/bin/sh", "-c", script) as process:
         assert emitted(up, "session.started", "s3", cwd="/srv/web") == []
         assert [one["body"] for one in emitted(up, "session.started", "s4")] == ["claude in /srv/api"]
         assert outcome(process)["session"] == "s4"

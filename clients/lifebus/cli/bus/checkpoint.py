@@ -122,7 +122,12 @@ def show(
 
 @app.command(name="list")
 def list_checkpoints(
-    name: str | None = None, /, *, last: int | None = None, project: ProjectOptions = _HERE, json: bool = False
+    name: str | None = None,
+    /,
+    *,
+    last: Annotated[int | None, Parameter(name=("--last", "-n"))] = None,
+    project: ProjectOptions = _HERE,
+    json: bool = False,
 ) -> ExitCode:
     """List the checkpoints of a project, the oldest first. Exit code 1 if one of them is damaged.
 

@@ -6,7 +6,7 @@ from cyclopts import App
 
 from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions
 from lifebus.cli.choices import ConsumerName
-from lifebus.cli.confirm import confirm
+from lifebus.cli.confirm import Yes, confirm
 from lifebus.cli.connection import on_bus
 from lifebus.cli.exit_codes import ExitCode, UsageError
 from lifebus.cli.terminal import clean, put, put_json, put_table, say
@@ -64,7 +64,7 @@ def lag(name: str | None = None, /, *, connection: ConnectionOptions = DEFAULT_C
 
 @app.command(name="reset-cursor")
 def reset_cursor(
-    name: ConsumerName, /, *, to: str, yes: bool = False, connection: ConnectionOptions = DEFAULT_CONNECTION
+    name: ConsumerName, /, *, to: str, yes: Yes = False, connection: ConnectionOptions = DEFAULT_CONNECTION
 ) -> ExitCode:
     """Have a named consumer start again from another position.
 
@@ -88,7 +88,7 @@ def reset_cursor(
 
 
 @app.command
-def remove(name: ConsumerName, /, *, yes: bool = False, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
+def remove(name: ConsumerName, /, *, yes: Yes = False, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
     """Forget a named consumer: its position, what it holds, its dead letters.
 
     Args:

@@ -10,7 +10,7 @@ from cyclopts import App, Parameter
 
 from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_moment
 from lifebus.cli.choices import Adapters, OneSession, SessionName, Words, parse_adapters, split_values
-from lifebus.cli.confirm import confirm
+from lifebus.cli.confirm import Yes, confirm
 from lifebus.cli.connection import on_bus
 from lifebus.cli.exit_codes import ExitCode, NotThere
 from lifebus.cli.selection import Moment
@@ -158,7 +158,7 @@ def forget(
     session: SessionName,
     /,
     *,
-    yes: Annotated[bool, Parameter(name=("--yes", "-y"), negative="")] = False,
+    yes: Yes = False,
     connection: ConnectionOptions = DEFAULT_CONNECTION,
 ) -> ExitCode:
     """Drop what was said in an ended session and its signals, for good, and leave it out of lists.

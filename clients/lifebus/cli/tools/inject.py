@@ -36,7 +36,7 @@ def inject(
     file: Path | None = None,
     adapter: Adapters = (),
     project: Words = (),
-    name: str = "inject",
+    name: Annotated[str, Parameter(name="--client")] = "inject",
     open_too: Annotated[bool, Parameter(name="--open", negative="")] = False,
     text_timeout: str = "30s",
     connection: ConnectionOptions = DEFAULT_CONNECTION,
@@ -55,7 +55,7 @@ def inject(
         text_timeout: How long the command may take; default: 30s.
         connection: Where the broker is, and the form of what is shown.
     """
-    require_name("--name", name)
+    require_name("--client", name)
     seconds = _checked(file, command, text_timeout)
     text = _read(file) if file is not None else None
     adapters = tuple(parse_adapters(adapter))
