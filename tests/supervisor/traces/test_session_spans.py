@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from lifebus_broker.ports import EMITTER
 from lifebus_broker.state.session_head import MAX_OPEN_FRAMES
 from lifebus_broker.trace_context import dispatch_span, session_trace, turn_trace
-from lifebus_contract import FailureClass, LifecycleEvent, Receipt, ReceiptStatus
+from lifebus_broker.transitions import transition
+from lifebus_contract import FailureClass, LifecycleEvent, Receipt, ReceiptStatus, SupportState
 from lifebus_contract.ids import IdSource
 from lifebus_supervisor.traces.open_spans import MAX_EVENTS
 from lifebus_supervisor.traces.receipt_times import asked_ms, happened_ms, recorded_ms
@@ -163,6 +164,44 @@ def test_frames_and_events_are_bounded() -> None:
         story.add("receipt.gap_detected", "t5", facts={"missing_first": 1, "missing_last": 2})
     story.add("frame.ended", "t5")
     assert (len(story.spans[-1].events), story.spans[-1].dropped_events) == (MAX_EVENTS, 3)
+
+
+def test_a_lost_capability_and_a_failure_are_events_of_the_turn_that_goes_on() -> None:
+    story = Story()
+    story.add("frame.opening", "t1")
+    change = transition(
+        "context_pressure", SupportState.NATIVE, SupportState.UNAVAILABLE, at_epoch_s=7, evidence="a text that stays"
+    )
+    story.add("capability.degraded", capability_degradations=(change,), facts={"cause": "telemetry_missing"})
+    failed = {"status": ReceiptStatus.FAILED, "failure_class": FailureClass.PAYLOAD_REJECTED}
+    story.add("supervisor.tick", **failed)
+    story.add("frame.ended", "t1")
+    (turn,) = story.spans
+    assert [(event.name, dict(event.attributes)) for event in turn.events] == [
+        (
+            "lifebus.degraded",
+            {
+                "lifebus.capability": ("context_pressure",),
+                "lifebus.support.before": ("native",),
+                "lifebus.support.now": ("unavailable",),
+                "lifebus.fact.cause": "telemetry_missing",
+            },
+        ),
+        ("lifebus.failed", {"error.type": "payload_rejected"}),
+    ]
+    assert turn.error is None
+
+
+def test_a_dispatch_about_an_event_without_a_frame_leads_to_the_turn_that_was_open() -> None:
+    story = Story()
+    story.add("session.started")
+    story.add("frame.opening", "t1")
+    story.add("context.compacted", facts={EMITTER: "lifebus.hook"}, client_id="notes")
+    story.add("frame.ended", "t1")
+    story.add("session.ended")
+    dispatch, turn, session = story.spans
+    assert (dispatch.context.trace_id, dispatch.parent) == (session.context.trace_id, session.context.span_id)
+    assert [(link.span, link.says) for link in dispatch.links] == [(turn.context, "frame")]
 
 
 def test_a_correction_is_an_event_and_ends_nothing() -> None:
