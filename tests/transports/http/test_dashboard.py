@@ -42,7 +42,7 @@ async def test_a_link_logs_in_once_and_leaves_no_code_behind(tmp_path: Path) -> 
         await page.open(address.url)
         await page.shows("This page is not logged in.")
         link = make_link(daemon.settings.runtime_dir).url
-        await page.open("about:blank")
+        # In the same tab, too, where the browser loads nothing anew by itself.
         await page.open(link)
         await page.until("document.querySelector('#connection').dataset.state === 'live'")
         assert "login" not in await page.run("location.href")
@@ -54,6 +54,8 @@ async def test_a_link_logs_in_once_and_leaves_no_code_behind(tmp_path: Path) -> 
         await page.open("about:blank")
         await page.open(address.url)
         await page.until("document.querySelector('#connection').dataset.state === 'live'")
+        await page.open(make_link(daemon.settings.runtime_dir, write=True).url)
+        await page.shows("may act")
         await page.click("Log out")
         await page.shows("This page is not logged in.")
 
@@ -121,11 +123,12 @@ async def test_the_tail_pauses_without_loss_filters_and_jumps(tmp_path: Path) ->
         running_gateway() as (daemon, address),
         client_of(daemon) as bus,
     ):
-        for _ in range(5):
-            await bus.emit([lifebus.make_request("session.started", "codex", session="s1") for _ in range(300)])
         await enter(page, daemon)
         await page.press("g")
         await page.press("t")
+        await page.shows("0 receipts · live")
+        for _ in range(5):
+            await bus.emit([lifebus.make_request("session.started", "codex", session="s1") for _ in range(300)])
         await page.shows("to 1500 · live")
         await page.press(" ")
         await emit(bus, "s1", 12)

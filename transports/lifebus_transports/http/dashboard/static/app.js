@@ -22,6 +22,8 @@ let waitingFor = null; // nobody begins to wait when the page begins
 
 applyTheme();
 keepTimes();
+// A link that is opened in the tab of this page changes its address alone.
+addEventListener("hashchange", () => location.hash.startsWith("#login=") && location.reload());
 begin();
 
 async function begin() {

@@ -76,7 +76,7 @@ export function open({ store, navigate }, place) {
     if (!isOpen) return;
     window.filters = found.filters;
     if (at) jump(Number(at));
-    else if (store.recent.length) begin();
+    else if (store.recent.length || store.status?.ledger.head === 0) begin();
   }
 
   function begin() {
