@@ -23,6 +23,10 @@ from lifebus_contract import (
 )
 
 _DURATION: Final = re.compile(r"^(?P<count>\d{1,9}(?:\.\d{1,6})?)(?P<unit>ms|s|m|h|d|w)$")
+_SPELLED: Final = re.compile(
+    r"(?P<count>\d{1,9}) ?(?:(?P<s>s|secs?|seconds?)|(?P<m>m|mins?|minutes?)|(?P<h>h|hrs?|hours?)|(?P<d>d|days?)"
+    r"|(?P<w>w|wks?|weeks?))(?![a-z]) ?"
+)
 _SECONDS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _LISTED: Final = 16
 """Most words that a refusal lists."""
@@ -150,8 +154,8 @@ def _moment(text: str, now: datetime) -> datetime:
     """
     if text == "now":
         return now
-    if _DURATION.match(text.removesuffix(" ago")):
-        return datetime.fromtimestamp(now.timestamp() - parse_seconds(text.removesuffix(" ago")), UTC)
+    if (ago := _seconds_ago(text.removesuffix(" ago"))) is not None:
+        return datetime.fromtimestamp(now.timestamp() - ago, UTC)
     day, _, clock = text.partition(" ")
     if day in _DAYS:
         at = dt_time.fromisoformat(clock) if clock else dt_time()
@@ -164,6 +168,16 @@ def _moment(text: str, now: datetime) -> datetime:
     if text.isascii() and text.isdigit():
         return datetime.fromtimestamp(int(text), UTC)
     return datetime.fromisoformat(text.upper()).astimezone()
+
+
+def _seconds_ago(text: str) -> float | None:
+    """Return the seconds of a duration, also of one in words or parts: `10m`, `2 hours`, `1h 30min`; None if it is none."""
+    if _DURATION.match(text):
+        return parse_seconds(text)
+    parts = list(_SPELLED.finditer(text))
+    if not parts or "".join(one[0] for one in parts) != text:
+        return None
+    return float(sum(int(one["count"]) * _SECONDS[one.lastgroup or "s"] for one in parts))
 
 
 def parse_capability(level: RequirementLevel, text: str, *, accept_partial: bool) -> CapabilityRequest:
