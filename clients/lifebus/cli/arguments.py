@@ -171,7 +171,7 @@ def _moment(text: str, now: datetime) -> datetime:
 
 
 def _seconds_ago(text: str) -> float | None:
-    """Return the seconds of a duration, also of one in words or parts: `10m`, `2 hours`, `1h 30min`; None if it is none."""
+    """Return the seconds of a duration, also in words or parts: `10m`, `2 hours`, `1h 30min`; None if it is none."""
     if _DURATION.match(text):
         return parse_seconds(text)
     parts = list(_SPELLED.finditer(text))
