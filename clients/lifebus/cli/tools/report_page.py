@@ -20,7 +20,7 @@ _STYLE: Final = """
 --c0:#0072b2;--c1:#d55e00;--c2:#009e73;--c3:#b35a93;--c4:#a87b00;--c5:#3b8fc4}
 @media (prefers-color-scheme:dark){:root{--back:#0d1117;--text:#e6edf3;--soft:#9da7b1;--line:#30363d;
 --c0:#56b4e9;--c1:#ff9e57;--c2:#3ddbab;--c3:#e7a4cb;--c4:#e6c229;--c5:#8fd0f5}}
-body{background:var(--back);color:var(--text);font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;
+body{background:var(--back);color:var(--text);font:16px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;
 padding:0 1rem}
 h1{font-size:1.5rem;margin:0}h2{font-size:1.1rem;margin:2rem 0 .3rem}p{color:var(--soft);margin:.3rem 0}
 .plot{display:block;width:100%;height:auto;font:12px system-ui,sans-serif}
@@ -34,6 +34,8 @@ h1{font-size:1.5rem;margin:0}h2{font-size:1.1rem;margin:2rem 0 .3rem}p{color:var
 caption{text-align:left;color:var(--soft)}
 th,td{text-align:right;padding:.2rem .5rem;border-bottom:1px solid var(--line)}
 th[scope=row],th:first-child,th.text{text-align:left}tfoot{font-weight:bold}summary{cursor:pointer;color:var(--soft)}
+@media print{body{font-size:12px;max-width:none;margin:0;padding:0}section,tr{break-inside:avoid}
+.wide{overflow:visible;break-inside:auto}table{font-size:9px}th,td{padding:.1rem .2rem;overflow-wrap:anywhere}}
 """
 
 _COLUMNS: Final[tuple[tuple[str, str, Callable[[int], str]], ...]] = (
