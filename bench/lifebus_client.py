@@ -126,6 +126,10 @@ class Lifebus:
         """Emit one request after the other (client library)."""
         return asyncio.run(self._one_by_one(items))
 
+    def one_by_one_bare(self, items: Sequence[Item]) -> list[float]:
+        """Emit one request after the other (bare socket)."""
+        return flood(self._runtime_dir, items, 1, 1).waits
+
     def trickle(self, batches: Iterable[Sequence[Item]], pause: float) -> None:
         """Emit list after list, or single requests where a list holds one (client library)."""
         asyncio.run(self._trickle(batches, pause))

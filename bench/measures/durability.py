@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from bench.measures import boot, fsync, retention, snapshots
+from bench.measures import appends, boot, fsync, retention, snapshots
 from bench.report import Aim, Run, print_table
 
 
@@ -52,21 +52,26 @@ def _snapshots(run: Run) -> list[Aim]:
         for each, one in costs.items()
     ]
     print_table(run.console, "Snapshots", ("", "bytes", "by the broker, ms", "by a command, s"), rows)
-    return []
+    before, meanwhile, taken = snapshots.beside(10_000 if run.quick else 100_000, run.say)
+    title = f"Appends beside saves, {appends.IN_FLIGHT} in flight"
+    rows = [_waits("before", before), _waits(f"beside {taken} saves in {meanwhile.seconds:.0f} s", meanwhile)]
+    print_table(run.console, title, ("", "/s", "p50 ms", "p99 ms"), rows)
+    return [appends.aim("saves are taken one after the other", before, meanwhile)]
 
 
 def _retention(run: Run) -> list[Aim]:
     found = retention.collect(run.receipts or (40_000 if run.quick else 400_000), run.say)
     rows = [
-        (name, f"{waits.per_second:,.0f}", f"{waits.median_ms:.1f}", f"{waits.slowest_ms:.1f}", f"{disk:.0f}")
-        for name, waits, disk in (
-            ("before", found.before, found.full_mb),
-            (f"while {found.seconds:.0f} s of dropping", found.meanwhile, found.left_mb),
-        )
+        (*_waits("before", found.before), f"{found.full_mb:.0f}"),
+        (*_waits(f"while {found.meanwhile.seconds:.0f} s of dropping", found.meanwhile), f"{found.left_mb:.0f}"),
     ]
-    title = f"Appends beside retention, {retention.IN_FLIGHT} in flight; limit {found.limit_mb} MiB"
+    title = f"Appends beside retention, {appends.IN_FLIGHT} in flight; limit {found.limit_mb} MiB"
     print_table(run.console, title, ("", "/s", "p50 ms", "p99 ms", "MiB on disk, then"), rows)
     return retention.aims(found)
+
+
+def _waits(name: str, waits: appends.Waits) -> tuple[str, str, str, str]:
+    return name, f"{waits.per_second:,.0f}", f"{waits.median_ms:.1f}", f"{waits.slowest_ms:.1f}"
 
 
 PARTS: dict[str, Callable[[Run], list[Aim]]] = {

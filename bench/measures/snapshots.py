@@ -1,14 +1,19 @@
-"""What a snapshot costs: its bytes and the time it takes, and the archive that boots on another machine."""
+"""What a snapshot costs: bytes, time, what it does to appends, and the archive that boots on another machine."""
 
 import asyncio
+import multiprocessing
 import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from multiprocessing.sharedctypes import Synchronized
+from multiprocessing.synchronize import Event
+from pathlib import Path
+from typing import Final, Literal
 
 import lifebus
 from bench.lifebus_client import KEEP_ALL, UP, Broker, broker
+from bench.measures.appends import Waits, append_while
 from bench.measures.flood import CLIENT, flood
 from bench.workload import items
 
@@ -20,6 +25,9 @@ SMALL: Sequence[Ledger] = ((1_000, 50), (5_000, 1_000))
 LARGE: Sequence[Ledger] = ((10_000, 50), (100_000, 50), (100_000, 10_000), (1_000_000, 50))
 _CHUNK = 20_000
 _TIMEOUT_S = 600.0
+_SAVES: Final = 12
+# A process of its own: a thread would slow down the client that measures.
+_PROCESSES: Final = multiprocessing.get_context("fork")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +63,35 @@ def _measure(running: Broker) -> dict[str, SnapshotCost]:
     seconds = _run(running, "save", "campaign", "--to", str(archive))
     running.start()
     return costs | {"archive": SnapshotCost(live_s=0.0, command_s=seconds, size=archive.stat().st_size)}
+
+
+def beside(receipts: int, say: Callable[[str], None]) -> tuple[Waits, Waits, int]:
+    """Return how appends fared without saves and beside one after the other, and how many saves that were."""
+    with broker(config=KEEP_ALL) as running:
+        for start in range(0, receipts, _CHUNK):
+            flood(running.runtime_dir, items(min(_CHUNK, receipts - start)), 64, 16)
+        before = append_while(running.runtime_dir, lambda: False)
+        over, taken = _PROCESSES.Event(), _PROCESSES.Value("i")
+        saving = _PROCESSES.Process(target=_save_until, args=(running.runtime_dir, over, taken), daemon=True)
+        saving.start()
+        try:
+            meanwhile = append_while(running.runtime_dir, lambda: taken.value < _SAVES)
+        finally:
+            over.set()
+            saving.join()
+        say(f"appends beside {taken.value} saves: {before} {meanwhile}")
+        return before, meanwhile, taken.value
+
+
+def _save_until(runtime_dir: Path, over: Event, taken: "Synchronized[int]") -> None:
+    async def save() -> None:
+        async with lifebus.connect(CLIENT, runtime_dir=runtime_dir, timeout=_TIMEOUT_S) as bus:
+            while not over.is_set():
+                for each in TYPES:
+                    await bus.saves.save(each)
+                    taken.value += 1
+
+    asyncio.run(save())
 
 
 async def _measure_live(running: Broker) -> dict[str, tuple[float, int]]:

@@ -19,6 +19,7 @@ MANY_BATCHES = "batches of 64, 16 at a time (bare connections)"
 PIPELINES = "batches of 1,000, 1 at a time (client libraries)"
 SINGLES = "1 message a request, 1,000 in flight (bare connections)"
 MEDIAN, SLOWEST = "one at a time, p50 (client libraries)", "one at a time, p99 (client libraries)"
+BARE_MEDIAN = "one at a time, p50 (bare socket)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,11 +77,17 @@ def aims(results: Results) -> list[Aim]:
         return ratio(ours.server_us, theirs.server_us) if ours and theirs else None
 
     throughputs = {BATCHES: 0.85, MANY_BATCHES: 1.0, SINGLES: 0.6}
+    bare, jetstream = of(BARE_MEDIAN, LIFEBUS), of(MEDIAN, JETSTREAM)
     return [
         *(Aim(text=f"{name}: × Redis", limit=least, measured=by(name, REDIS)) for name, least in throughputs.items()),
-        *(Aim(text=f"{name}: × JetStream", limit=2, measured=by(name, JETSTREAM)) for name in throughputs),
+        *(
+            Aim(text=f"{name}: × JetStream", limit=2, measured=by(name, JETSTREAM))
+            for name in (BATCHES, MANY_BATCHES, PIPELINES, SINGLES)
+        ),
+        Aim(text="one at a time, p50: JetStream's × ours", limit=2, measured=ratio(jetstream, of(MEDIAN, LIFEBUS))),
         Aim(text=f"{MANY_BATCHES}, CPU of the server: × Redis", limit=1.4, measured=cpu(MANY_BATCHES), at_most=True),
-        Aim(text="one at a time, p50: × Redis", limit=2.3, measured=by(MEDIAN, REDIS), at_most=True),
+        Aim(text=f"{MEDIAN}: × Redis", limit=2.3, measured=by(MEDIAN, REDIS), at_most=True),
+        Aim(text=f"{BARE_MEDIAN}: × Redis", limit=2.0, measured=ratio(bare, of(MEDIAN, REDIS)), at_most=True),
     ]
 
 
@@ -103,6 +110,11 @@ def _measure(system: Peer, sizes: Sizes) -> Iterator[tuple[str, Figure]]:
     server_us = 1e6 * (cpu_seconds(server) - before) / sizes.closed_loop
     yield MEDIAN, Figure(value=percentile(seconds, 0.50) * 1e6, server_us=server_us)
     yield SLOWEST, Figure(value=percentile(seconds, 0.99) * 1e6, server_us=server_us)
+    if isinstance(system, Lifebus):
+        before = cpu_seconds(server)
+        seconds = system.one_by_one_bare(items(sizes.closed_loop))
+        server_us = 1e6 * (cpu_seconds(server) - before) / sizes.closed_loop
+        yield BARE_MEDIAN, Figure(value=percentile(seconds, 0.50) * 1e6, server_us=server_us)
 
 
 def _median(figures: list[Figure]) -> Figure:
