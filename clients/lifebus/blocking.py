@@ -7,10 +7,10 @@
         for receipt in bus.receipts(since="start", until_head=True):
             print(receipt.event)
 
-The work is done on an event loop in a thread of its own, which ends with the `with` block.
+The work is done on an event loop in a thread of its own, which ends with the `with` block; each thread that emits has a
+socket of its own beside it.
 """
 
-import asyncio
 import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
@@ -83,9 +83,9 @@ class BlockingBus(BlockingFollowing):
     `checkpoints` keeps those of clients, `transcripts` has what was said in sessions.
     """
 
-    def __init__(self, portal: BlockingPortal, bus: Bus, emits: BlockingEmits) -> None:
+    def __init__(self, portal: BlockingPortal, bus: Bus) -> None:
         super().__init__(portal, bus)
-        self._emits = emits
+        self._emits = BlockingEmits(portal, bus.outbox)
         self.inbox = BlockingInbox(portal, bus.inbox)
         self.jobs = BlockingJobs(portal, bus.jobs)
         self.extensions = BlockingExtensions(portal, bus.extensions)
@@ -258,5 +258,4 @@ def connect(
     with start_blocking_portal() as portal:
         opening = portal.call(partial(connect_async, client_id, runtime_dir=runtime_dir, timeout=timeout, wait=wait))
         with portal.wrap_async_context_manager(opening) as bus:
-            emits = BlockingEmits(portal, portal.call(asyncio.get_running_loop), bus.outbox)
-            yield BlockingBus(portal, bus, emits)
+            yield BlockingBus(portal, bus)

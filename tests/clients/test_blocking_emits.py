@@ -4,15 +4,17 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
+import anyio
 import pytest
+from msgspec import structs
 
 import lifebus
 import lifebus.blocking
-from lifebus._internal.following import blocking_emits
 from lifebus_broker.ledger.refusals import BUSY
-from lifebus_contract import DeadlineExceeded, TransportError
+from lifebus_contract import DeadlineExceeded, InvalidRequest, TransportError
 from lifebus_supervisor.daemon.composition import Daemon
 from support.broker_process import until
 from support.integration.following import frame
@@ -37,7 +39,7 @@ def never_answer(daemon: Daemon) -> threading.Event:
     def take(*_: Any) -> None:
         taken.set()
 
-    daemon.bus.ledger.append = take  # type: ignore[method-assign]  # an answer that does not come is the point
+    daemon.bus.ledger.append = take  # type: ignore[method-assign, assignment]  # an answer that does not come is the point
     return taken
 
 
@@ -99,20 +101,51 @@ async def test_a_call_under_way_ends_with_the_connection() -> None:
             assert isinstance(fault, TransportError)
 
 
-async def test_a_call_that_was_interrupted_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Interrupted(Future[None]):
-        def result(self, timeout: float | None = None) -> None:
-            raise KeyboardInterrupt
+async def test_a_late_answer_is_not_taken_for_that_of_another_call() -> None:
+    late: list[Any] = []
+    async with running_bus() as daemon:
+        append = daemon.bus.ledger.append
+
+        def keep(receipts: Any, done: Any) -> None:
+            late.append(partial(append, receipts, done))
+
+        def emit(bus: lifebus.blocking.BlockingBus) -> str | None:
+            daemon.bus.ledger.append = keep  # type: ignore[method-assign]  # an answer that comes late is the point
+            bus._bus.timeout = 0.2
+            with pytest.raises(DeadlineExceeded):
+                bus.emit(frame(idempotency_key=None))
+            bus._bus.timeout = PATIENCE_S
+            daemon.bus.ledger.append = append  # type: ignore[method-assign]
+            return bus.emit(frame(idempotency_key="own")).receipts[0].idempotency_key
+
+        async with anyio.create_task_group() as tasks:
+
+            async def answer() -> None:
+                await until(lambda: bool(late))
+                await until(lambda: daemon.bus.ledger.append is append)
+                late[0]()
+
+            tasks.start_soon(answer)
+            assert await in_thread(daemon, emit) == "own"
+
+
+async def test_after_the_end_a_call_says_that_the_connection_is_closed() -> None:
+    async with running_bus() as daemon:
+
+        def leave(bus: lifebus.blocking.BlockingBus) -> lifebus.blocking.BlockingBus:
+            bus.emit(frame())
+            return bus
+
+        gone = await in_thread(daemon, leave)
+        with pytest.raises(TransportError, match="closed"):
+            gone.emit(frame())
+
+
+async def test_a_list_longer_than_a_message_and_an_impossible_emission_are_recorded_as_by_the_bus() -> None:
+    bad = structs.replace(frame(), adapter_id="")
 
     async with running_bus() as daemon:
-        taken = never_answer(daemon)
-
-        def emit(bus: lifebus.blocking.BlockingBus) -> None:
-            monkeypatch.setattr(blocking_emits, "Future", Interrupted)
-            with pytest.raises(KeyboardInterrupt):
-                bus.emit(frame())
-            assert taken.wait(PATIENCE_S)
-            pending = bus._bus._connection._pending
-            asyncio.run(until(lambda: not pending))
-
-        await in_thread(daemon, emit)
+        results = await in_thread(daemon, lambda bus: bus.emit([frame() for _ in range(130)]))
+        assert [one.positions[0] for one in results] == list(range(1, 131))
+        results = await in_thread(daemon, lambda bus: bus.emit([frame(), bad, frame()]))
+        assert [isinstance(one.refusal, InvalidRequest) for one in results] == [False, True, False]

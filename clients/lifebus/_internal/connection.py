@@ -194,7 +194,7 @@ class Connection:
             if self.on_push is not None:
                 self.on_push(number, verb, message[1])
         elif (answered := self._pending.pop(number, None)) is not None:
-            answered(message[1] if verb == ANSWER_OK else _refusal_in(message[1]))
+            answered(message[1] if verb == ANSWER_OK else refusal_in(message[1]))
 
     def _refuse_stranger(self, address: str) -> None:
         """End the connection, because a socket is another user's; callers are told whose it is."""
@@ -256,7 +256,7 @@ def _busy(detail: str) -> BrokerBusy:
     return BrokerBusy(detail, code="busy")
 
 
-def _refusal_in(body: bytes) -> LifebusError:
+def refusal_in(body: bytes) -> LifebusError:
     """Return the refusal that the broker answered, or that it cannot be read."""
     try:
         return decode_answer(body, RefusalInfo).error()

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from concurrent.futures import Future
 from functools import partial
 from typing import Final
 
@@ -42,7 +41,7 @@ class EmitCall:
         self.emissions = emissions
         self.results: list[EmitResult | None] = [None] * len(emissions)
         self.missing = len(emissions)
-        self.settled: asyncio.Future[None] | Future[None] | None = None
+        self.settled: asyncio.Future[None] | None = None
         self.sent: list[_SentMessage] = []
         self.is_over = False
 
@@ -55,6 +54,10 @@ class EmitCall:
         """Return the results once each emission has one, and none was refused by a broker that was busy."""
         results = [result for result in self.results if result is not None and not _is_busy(result)]
         return results if len(results) == len(self.results) else None
+
+    def items(self) -> "list[_Item]":
+        """Return every emission."""
+        return [(self, index) for index in range(len(self.emissions))]
 
     def is_done(self, index: int) -> bool:
         """Whether nobody waits for this emission's result any more."""
@@ -97,7 +100,7 @@ class Outbox:
     """Sends emissions under a client's name and returns what became of each."""
 
     def __init__(self, connection: Connection, client_id: str) -> None:
-        self._connection = connection
+        self.connection = connection
         self._client_id = client_id
         self._waiting: list[_Item] = []
         self._under_way: set[_SentMessage] = set()
@@ -118,10 +121,10 @@ class Outbox:
             await _settled(call, call.patience(seconds))
             return call.answers() or await self._ask_again(call, deadline, seconds)
         finally:
-            self.leave(call)
+            self._leave(call)
 
     async def ask_again(self, call: EmitCall, *, left: float, seconds: float) -> list[EmitResult]:
-        """Return the results of a call that was sent by `send`, but has no answer, or met a busy broker.
+        """Return the results of a call that was sent by other means, but has no answer, or met a busy broker.
 
         Raises:
             DeadlineExceeded: as `record`; `left` of its `seconds` are left.
@@ -129,20 +132,14 @@ class Outbox:
         try:
             return await self._ask_again(call, asyncio.get_running_loop().time() + left, seconds)
         finally:
-            self.leave(call)
+            self._leave(call)
 
-    def send(self, call: EmitCall) -> None:
-        """Send the emissions of a call now, without waiting for other callers of this tick."""
-        self._queue(call.retry())
-        self._flush()
-
-    def leave(self, call: EmitCall) -> None:
-        """End a call, and the messages whose answers no caller waits for any more."""
-        call.is_over = True
-        for sent in call.sent:
-            if not _undone(sent.items):
-                self._connection.forget(sent.number)
-                self._under_way.discard(sent)
+    def encode(self, call: EmitCall) -> bytes | None:
+        """Return the emissions of a call as one message; None where they have to be sent as several."""
+        try:
+            return self._encode(call.items()) if len(call.emissions) <= _BATCH else None
+        except InvalidRequest:
+            return None
 
     async def _ask_again(self, call: EmitCall, deadline: float, seconds: float) -> list[EmitResult]:
         loop, backoff = asyncio.get_running_loop(), Backoff(*_PAUSE_S)
@@ -177,7 +174,7 @@ class Outbox:
             return
         sent = _SentMessage(items)
         try:
-            sent.number = self._connection.start("emit", self._encode(items), partial(self._settle, sent))
+            sent.number = self.connection.start("emit", self._encode(items), partial(self._settle, sent))
         except InvalidRequest as fault:
             self._halve(items, fault)
         except LifebusError as fault:
@@ -221,6 +218,24 @@ class Outbox:
             _refuse(items, answer)
         else:
             _give(items, answer)
+
+    def _leave(self, call: EmitCall) -> None:
+        """End a call, and the messages whose answers no caller waits for any more."""
+        call.is_over = True
+        for sent in call.sent:
+            if not _undone(sent.items):
+                self.connection.forget(sent.number)
+                self._under_way.discard(sent)
+
+
+def take_answer(call: EmitCall, answer: bytes | LifebusError) -> None:
+    """Give a call that was one message its results; where the message was refused as malformed it gets none."""
+    if isinstance(answer, InvalidRequest):
+        return
+    if isinstance(answer, LifebusError):
+        _refuse(call.items(), answer)
+    else:
+        _give(call.items(), answer)
 
 
 def _give(items: Sequence[_Item], answer: bytes) -> None:
