@@ -67,6 +67,13 @@ def test_an_event_of_a_built_in_adapter_waits_for_no_adapter_to_load(alone: Shel
     assert "lifebus_adapters" not in found
 
 
+def test_the_status_waits_for_no_parser_no_event_loop_and_no_settings(alone: Shell) -> None:
+    with broker_up(alone):
+        found = loaded_by(RUN.format(words=["status"]), alone)
+    assert "lifebus_admin" in found
+    assert {"anyio", "asyncio", "cyclopts", "structlog", "zmq"} & found == set()
+
+
 def test_an_event_by_plain_flags_waits_for_no_library(alone: Shell) -> None:
     words = ["emit", "session.started", "--adapter", "codex", "--session", "s1"]
     with broker_up(alone):

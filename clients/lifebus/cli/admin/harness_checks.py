@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from lifebus.cli.admin.host_place import harness_names, place_here
+from lifebus.cli.admin.host_place import harness_names, place_to_inspect
 
 if TYPE_CHECKING:
     from lifebus_admin.harnesses.install_status import InstallStatus
@@ -70,7 +70,7 @@ def check_hooks() -> Iterator[CheckResult]:
     from lifebus_admin.harnesses.install_status import install_status  # noqa: PLC0415
     from lifebus_admin.harnesses.target import installed_targets, unreadable_targets  # noqa: PLC0415
 
-    place = place_here()
+    place = place_to_inspect()
     targets = [*installed_targets(place), *unreadable_targets(place)]
     if not targets:
         fix = f"`lifebus hooks install HARNESS` ({', '.join(harness_names())})"
@@ -84,7 +84,7 @@ def _check_launcher() -> Iterator[CheckResult]:
     from lifebus_admin.harnesses.install_status import launcher_health  # noqa: PLC0415
     from lifebus_admin.harnesses.target import installed_targets  # noqa: PLC0415
 
-    place = place_here()
+    place = place_to_inspect()
     # Without hooks nothing calls the launcher, so its absence is no result.
     if not installed_targets(place):
         return

@@ -23,17 +23,33 @@ def place_here() -> "HostEnvironment":
     Raises:
         LifebusError: the settings are wrong.
     """
+    return _place(present_settings().state_dir)
+
+
+def place_to_inspect() -> "HostEnvironment":
+    """Return this user's directories for who only looks: without the settings, which take longer than the look.
+
+    Raises:
+        LifebusError: the settings are wrong.
+    """
+    from lifebus_transports.directories import default_state_dir  # noqa: PLC0415
+
+    directory = default_state_dir()
+    # The settings take it from the environment alone, too, and expand or refuse it where it is no absolute path.
+    return _place(directory) if directory.is_absolute() else place_here()
+
+
+def _place(state_dir: Path) -> "HostEnvironment":
     import lifebus  # noqa: PLC0415
     from lifebus_adapters.shared.telemetry import Surroundings  # noqa: PLC0415
     from lifebus_admin.harnesses.target import HostEnvironment, real_python  # noqa: PLC0415
     from lifebus_transports.directories import default_data_dir, home_directory  # noqa: PLC0415
 
     sources = Path(lifebus.__file__).parent
-    settings = present_settings()
     return HostEnvironment(
         surroundings=Surroundings(home=str(home_directory()), environ=dict(os.environ)),
         data_dir=default_data_dir().absolute(),
-        state_dir=settings.state_dir,
+        state_dir=state_dir,
         # Hooks outlive the virtual environment that installed them.
         python=real_python(),
         hook=sources.joinpath("hook.py").read_text("utf-8"),
