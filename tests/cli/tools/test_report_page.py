@@ -202,3 +202,29 @@ async def test_a_browser_shows_it_in_light_and_dark_without_a_fault(tmp_path: Pa
             assert await page.run(fills) > 1
         assert backs == ["rgb(255, 255, 255)", "rgb(13, 17, 23)"]
         assert page.faults == []
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
+@pytest.mark.parametrize(("width", "media"), [(1200, ""), (698, "print")], ids=["a window", "A4"])
+async def test_no_column_of_the_sums_is_out_of_sight(tmp_path: Path, width: int, media: str) -> None:
+    row = ReportRow(adapter_id="opencode", project="a-project-with-a-long-name", sessions=1_000, turns=20_000)
+    row = msgspec.structs.replace(row, waited_ms=90_000_000, idle_ms=900_000_000, peak_used_pct=100, last_used_pct=100)
+    report = ActivityReport(
+        since_ms=AT_MS,
+        until_ms=AT_MS + 3_600_000,
+        receipts=1,
+        missing=0,
+        rows=(row,),
+        total=row,
+        step_ms=150_001,
+        steps=(),
+    )
+    file = tmp_path / "report.html"
+    file.write_text(page_of(report))
+    async with open_page(tmp_path / "browser") as page:
+        await page.size(width, 900, media=media)
+        await page.open(file.as_uri())
+        await page.shows("What happened")
+        right = "Math.max(...[...document.querySelectorAll('th')].map((one) => one.getBoundingClientRect().right))"
+        seen = "document.querySelector('.wide').getBoundingClientRect().right"
+        assert await page.run(right) <= await page.run(seen) + 1

@@ -119,12 +119,13 @@ class Page:
         await self.until(find + " !== undefined")
         await self.run(f"{find}.click()")
 
-    async def size(self, width: int, height: int, *, colors: str = "light") -> None:
-        """Have the window so large, in light or dark colours."""
+    async def size(self, width: int, height: int, *, colors: str = "light", media: str = "") -> None:
+        """Have the window so large, in light or dark colours; `media="print"` is paper of that width."""
         await self.call(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False
         )
-        await self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": colors}])
+        features = [{"name": "prefers-color-scheme", "value": colors}]
+        await self.call("Emulation.setEmulatedMedia", media=media, features=features)
 
     async def picture(self, path: Path) -> None:
         """Keep what is seen."""

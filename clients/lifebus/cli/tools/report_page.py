@@ -30,12 +30,12 @@ h1{font-size:1.5rem;margin:0}h2{font-size:1.1rem;margin:2rem 0 .3rem}p{color:var
 .c3{fill:var(--c3);stroke:var(--c3)}.c4{fill:var(--c4);stroke:var(--c4)}.c5{fill:var(--c5);stroke:var(--c5)}
 .legend{list-style:none;display:flex;flex-wrap:wrap;gap:.2rem 1rem;padding:0;margin:1rem 0 0}
 .key{width:.8rem;height:.8rem;margin-right:.4rem}
-.wide{overflow-x:auto}table{border-collapse:collapse;width:100%;margin:.5rem 0}
+.wide{overflow-x:auto}table{border-collapse:collapse;width:100%;margin:.5rem 0;font-size:.9rem}
 caption{text-align:left;color:var(--soft)}
 th,td{text-align:right;padding:.2rem .5rem;border-bottom:1px solid var(--line)}
 th[scope=row],th:first-child,th.text{text-align:left}tfoot{font-weight:bold}summary{cursor:pointer;color:var(--soft)}
 @media print{body{font-size:12px;max-width:none;margin:0;padding:0}section,tr{break-inside:avoid}
-.wide{overflow:visible;break-inside:auto}table{font-size:9px}th,td{padding:.1rem .2rem;overflow-wrap:anywhere}}
+.wide{overflow:visible;break-inside:auto}table{font-size:9px}th,td{padding:.1rem .2rem;overflow-wrap:break-word}}
 """
 
 _COLUMNS: Final[tuple[tuple[str, str, Callable[[int], str]], ...]] = (
