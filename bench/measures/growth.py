@@ -19,6 +19,7 @@ _CHUNK = 20_000
 _FOLLOWERS = 10
 _WARM = 100_000
 _SETTLE_S = 120
+_QUIET_PERCENT = 2.0  # below it only timers run
 _MEBIBYTE = 1024 * 1024
 
 
@@ -35,11 +36,17 @@ class Cost:
 
 @dataclass(slots=True)
 class Growth:
-    """What a receipt costs by receipts in the ledger and by sessions; the broker's memory in MiB by receipts."""
+    """What a receipt costs by receipts in the ledger and by sessions; the broker's memory in MiB by receipts.
+
+    `settle_s` is how long the broker was at work after the last receipt, `settle_percent` the most that it took of a
+    core in a second of it, `idle_share` what it takes afterwards.
+    """
 
     by_receipts: dict[int, Cost] = field(default_factory=dict)
     by_sessions: dict[int, Cost] = field(default_factory=dict)
     memory: dict[int, float] = field(default_factory=dict)
+    settle_s: float | None = None
+    settle_percent: float | None = None
     idle_share: float | None = None
 
 
@@ -68,7 +75,10 @@ def grow(largest: int, most_sessions: int, idle_s: float, say: Callable[[str], N
             growth.by_sessions[sessions] = _cost(system, sessions)
             say(f"{sessions:,} sessions: {growth.by_sessions[sessions]}")
             sessions *= 10
-        growth.idle_share = _idle_share(running, idle_s)
+        process = psutil.Process(running.pid)
+        shares = _settle(process)
+        growth.settle_s, growth.settle_percent = float(len(shares)), max(shares, default=0.0)
+        growth.idle_share = _share(process, idle_s)
     return growth
 
 
@@ -78,6 +88,8 @@ def aims(growth: Growth) -> list[Aim]:
     return [
         _flat("processor time a receipt, largest ledger to smallest", growth.by_receipts),
         _flat("processor time a receipt, most sessions to fewest", growth.by_sessions),
+        Aim(text="quiet after the last receipt", limit=10, measured=growth.settle_s, at_most=True, unit="s"),
+        Aim(text="until then", limit=50, measured=growth.settle_percent, at_most=True, unit="% of a core"),
         Aim(text="idle broker", limit=1, measured=growth.idle_share, at_most=True, unit="% of a core"),
         Aim(
             text=f"memory, largest ledger to {_WARM:,} receipts",
@@ -118,21 +130,16 @@ def _cost(system: Lifebus, sessions: int) -> Cost:
     return Cost(clock_us=statistics.median(clock), server_us=statistics.median(processor))
 
 
-def _settle(process: psutil.Process) -> None:
-    """Wait until the maintenance after the last receipts is done."""
-    for _ in range(_SETTLE_S):
-        before = cpu_seconds(process)
-        time.sleep(1)
-        # Below two percent of a core only its timers run.
-        if cpu_seconds(process) - before < 0.02:
-            return
+def _settle(process: psutil.Process) -> list[float]:
+    """Wait until the maintenance after the last receipts is done; return what each second of it took of a core."""
+    shares: list[float] = []
+    while len(shares) < _SETTLE_S and (share := _share(process, 1.0)) >= _QUIET_PERCENT:
+        shares.append(share)
+    return shares
 
 
-def _idle_share(running: Broker, seconds: float) -> float:
+def _share(process: psutil.Process, seconds: float) -> float:
     """Return the share of a core, in percent, that the broker takes with nothing to do."""
-    process = psutil.Process(running.pid)
-    # Maintenance of the last receipts would count as idle cost otherwise.
-    _settle(process)
     before = cpu_seconds(process)
     time.sleep(seconds)
     return 100 * (cpu_seconds(process) - before) / seconds
