@@ -165,13 +165,23 @@ def messages(draw: st.DrawFn) -> list[Emission]:
     return [draw(emissions(["s1"], ["codex", "codex-cli"], draw(reasons))) for _ in range(draw(st.integers(1, 5)))]
 
 
-@settings(max_examples=effort(6, 300))
-@given(st.lists(messages(), min_size=8, max_size=24))
-async def test_both_ways_make_the_same_receipts_keys_chains_and_answers(history: list[list[Emission]]) -> None:
+async def assert_same_both_ways(history: Sequence[Sequence[Emission]]) -> None:
     by_lane = await played(history)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lane, "is_plain", lambda *_: False)
         assert await played(history) == by_lane
+
+
+@settings(max_examples=effort(6, 300))
+@given(st.lists(messages(), min_size=8, max_size=24))
+async def test_both_ways_make_the_same_receipts_keys_chains_and_answers(history: list[list[Emission]]) -> None:
+    await assert_same_both_ways(history)
+
+
+async def test_chains_repeated_keys_and_conflicts_are_the_same_both_ways() -> None:
+    one, other = emission({"idempotency_key": "k"}), emission({"idempotency_key": "k", "event_id": "evt_2"})
+    chained = [emission({"invocation_id": name}) for name in ("inv_1", "inv_2", "inv_1")]
+    await assert_same_both_ways([[one], [one], [other], chained, [one, other, *chained]])
 
 
 @pytest.mark.parametrize("reason", REASONS)
