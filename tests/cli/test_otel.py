@@ -202,6 +202,30 @@ def test_what_a_collector_refuses_for_good_is_said_and_not_sent_again(shell: She
         assert process.wait() == 0
 
 
+def test_a_backend_of_traces_alone_gets_them_and_no_logs(shell: Shell) -> None:
+    receipts = emit(shell, *turn("turn-1"))
+    with (
+        collecting("200,404") as collector,
+        exporting(shell, "--from", "start", "--endpoint", collector.url) as process,
+    ):
+        assert process.stderr is not None
+        assert "takes no log records" in process.stderr.readline().decode()
+        receipts += emit(shell, *turn("turn-2"))
+        until_traced(collector, expected(receipts))
+    assert {one.path for one in collector.requests if one.status == 200} == {"/v1/traces"}
+
+
+@pytest.mark.parametrize("steps", [turn("turn-1"), (("session.started", None),)])
+def test_a_wrong_address_is_said_and_nothing_counts_as_sent(shell: Shell, steps: tuple[tuple[str, str | None]]) -> None:
+    receipts = emit(shell, *steps)
+    with collecting() as collector, exporting(shell, "--from", "start", "--endpoint", f"{collector.url}/no") as process:
+        assert process.stderr is not None
+        assert "answered 404" in process.stderr.readline().decode()
+    with collecting() as collector, exporting(shell, "--endpoint", collector.url):
+        until_logged(collector, len(receipts))
+        until_traced(collector, expected(receipts))
+
+
 def test_what_is_too_large_is_sent_in_halves(shell: Shell) -> None:
     receipts = emit(shell, ("session.started", None), *turn("turn-1"), *turn("turn-2"), ("session.ended", None))
     wanted = expected(receipts)

@@ -39,16 +39,20 @@ class Handler(BaseHTTPRequestHandler):
             return
         status, _, wait = ("200" if word == "partial" else word).partition("+")
         document = gzip.decompress(body) if headers.get("content-encoding") == "gzip" else body
-        if not self._is_readable(headers, document):
+        if self.path not in REQUESTS:
+            status = "404"
+        elif not self._is_readable(headers, document):
             status = "400"
         # Printed first: whoever reads the answer finds what was taken.
         self._print(headers, document, int(status))
-        self._answer(int(status), wait, ANSWERS[self.path](), is_partial=word == "partial")
+        self._answer(
+            int(status), wait, ANSWERS.get(self.path, ExportTraceServiceResponse)(), is_partial=word == "partial"
+        )
 
     def _is_readable(self, headers: dict[str, str], document: bytes) -> bool:
         try:
             REQUESTS[self.path]().ParseFromString(document)
-        except (DecodeError, KeyError):
+        except DecodeError:
             return False
         return headers["content-type"] == "application/x-protobuf"
 

@@ -2,7 +2,7 @@
 
 import gzip
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,6 +27,7 @@ _PAGE: Final = 512
 _TAKEN: Final = range(200, 300)
 _MOST_ANSWERED: Final = 65_536
 _TOO_LARGE: Final = 413
+_ABSENT: Final = frozenset({404, 405, 501})
 _BAD: Final = 400
 
 Encode = Callable[[Sequence[Any], "Attributes", str], bytes]
@@ -51,7 +52,7 @@ class Exporter:
     """
 
     def __init__(
-        self, bus: "Bus", signals: Mapping[str, OtlpSignal], origin: tuple["Attributes", str], adapters: frozenset[str]
+        self, bus: "Bus", signals: dict[str, OtlpSignal], origin: tuple["Attributes", str], adapters: frozenset[str]
     ) -> None:
         self._bus, self._signals, self._origin, self._adapters = bus, signals, origin, adapters
         self._sessions: OrderedDict[Key, SessionSpans] = OrderedDict()
@@ -148,10 +149,23 @@ class Exporter:
         elif answer.status in {_BAD, _TOO_LARGE}:
             # OTLP forbids to send again what a collector cannot read.
             _say_refused(signal, len(items), f"it answered {answer.status}")
+        elif answer.status in _ABSENT and await self._takes_traces_alone(signal):
+            del self._signals[signal.endpoint.signal]
+            say(
+                f"the collector takes no {signal.what}: it answered {answer.status}; spans alone are sent",
+                color="yellow",
+            )
         elif answer.status not in _TAKEN:
             raise SendFault(f"{signal.what}: the collector answered {answer.status}", answer.retry_after_s)
         else:
             _say_partly(signal, answer.body)
+
+    async def _takes_traces_alone(self, signal: OtlpSignal) -> bool:
+        """Whether logs were refused by a backend of traces; a wrong address takes neither, and is tried again."""
+        traces = self._signals.get("traces")
+        if traces is None or signal is traces:
+            return False
+        return (await _posted(traces.endpoint, traces.encode((), *self._origin))).status in _TAKEN
 
 
 async def _posted(endpoint: "Endpoint", body: bytes) -> "PostAnswer":
