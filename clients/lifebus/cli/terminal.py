@@ -75,6 +75,21 @@ def put(line: str) -> None:
     sys.stdout.flush()
 
 
+def put_fact(name: str, fact: str, column: int) -> None:
+    """Write a name, padded to a column, and a fact beside it; on a terminal its further lines stand in that column."""
+    if not sys.stdout.isatty():
+        put(f"{name} {fact}")
+        return
+    import shutil  # noqa: PLC0415  only on a terminal
+    import textwrap  # noqa: PLC0415
+
+    room = max(_NARROWEST, shutil.get_terminal_size().columns - column - 1)
+    first, *others = textwrap.wrap(fact, room, break_long_words=False, break_on_hyphens=False) or [""]
+    put(f"{name} {first}")
+    for line in others:
+        put(" " * (column + 1) + line)
+
+
 def put_bytes(line: bytes) -> None:
     """Write one line of raw bytes to stdout; flushed with the buffer."""
     sys.stdout.buffer.write(line + b"\n")

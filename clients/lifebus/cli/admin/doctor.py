@@ -17,7 +17,7 @@ import lifebus
 from lifebus.cli.admin.harness_checks import CheckResult
 from lifebus.cli.admin.ledger_checks import check_backups, check_scrub
 from lifebus.cli.exit_codes import ExitCode
-from lifebus.cli.terminal import clean, paint, put, put_json
+from lifebus.cli.terminal import clean, paint, put_fact, put_json
 from lifebus_contract import LifebusError
 
 if TYPE_CHECKING:
@@ -48,9 +48,9 @@ def doctor(
 
 def _show_result(result: CheckResult) -> None:
     sign, color = _SIGNS[result.state]
-    put(f"{paint(sign, color)} {result.check.ljust(12)} {clean(result.evidence)}")
+    put_fact(f"{paint(sign, color)} {result.check.ljust(12)}", clean(result.evidence), 17)
     if result.fix:
-        put(f"     {''.ljust(12)} {paint('fix:', 'bold')} {clean(result.fix)}")
+        put_fact(" " * 17, f"{paint('fix:', 'bold')} {clean(result.fix)}", 17)
 
 
 _MIN_FREE_BYTES: Final = 256 * 1024 * 1024

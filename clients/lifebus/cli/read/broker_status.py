@@ -6,7 +6,7 @@ import msgspec
 
 from lifebus.cli.admin.harness_checks import check_hooks, duration_text, harness_text
 from lifebus.cli.exit_codes import ExitCode
-from lifebus.cli.terminal import clean, paint, put, put_json, size_text, time_text
+from lifebus.cli.terminal import clean, paint, put_fact, put_json, size_text, time_text
 from lifebus.cli.waiting import since_text, waiting_text
 from lifebus.cli.wording.receipt_line import session_text
 
@@ -60,15 +60,16 @@ def show_status(found: "BrokerStatus", open_now: "Sequence[SessionHead]", *, jso
         or "all zero",
     }
     for name, fact in facts.items():
-        put(f"{paint(name.ljust(9), 'dim')} {fact}")
+        put_fact(paint(name.ljust(9), "dim"), fact, 9)
     for harness in found.harnesses:
-        put(f"{paint(clean(harness.adapter_id).ljust(9), 'bold')} {clean(harness_text(harness))}")
+        put_fact(paint(clean(harness.adapter_id).ljust(9), "bold"), clean(harness_text(harness)), 9)
     if open_now:
-        put(f"{paint('sessions'.ljust(9), 'dim')} {clean(_sessions_text(open_now))}")
+        put_fact(paint("sessions".ljust(9), "dim"), clean(_sessions_text(open_now)), 9)
     for waiting in found.waiting:
-        put(f"{paint('waiting'.ljust(9), 'yellow')} {_waiting_session_text(waiting, open_now)}")
+        put_fact(paint("waiting".ljust(9), "yellow"), _waiting_session_text(waiting, open_now), 9)
     for one in hooks:
-        put(f"{paint('hooks'.ljust(9), 'dim')} {paint(clean(one.evidence), '' if one.state == 'ok' else 'yellow')}")
+        evidence = paint(clean(one.evidence), "" if one.state == "ok" else "yellow")
+        put_fact(paint("hooks".ljust(9), "dim"), evidence, 9)
     return ExitCode.OK if healthy else ExitCode.NEGATIVE
 
 

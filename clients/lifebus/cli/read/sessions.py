@@ -2,7 +2,7 @@
 
 import shutil
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -15,7 +15,7 @@ from lifebus.cli.connection import on_bus
 from lifebus.cli.exit_codes import ExitCode, NotThere
 from lifebus.cli.selection import Moment
 from lifebus.cli.session_names import choose_session, name_of, resolve_session
-from lifebus.cli.terminal import clean, paint, put, put_json, put_table, say, time_text
+from lifebus.cli.terminal import clean, paint, put_fact, put_json, put_table, say, time_text
 from lifebus.cli.waiting import since_text, waiting_text
 
 if TYPE_CHECKING:
@@ -103,8 +103,7 @@ def sessions(
     if connection.json:
         put_json([_document(one) for one in found])
     elif pair is not None and found:
-        for line in _lines(found[0]):
-            put(line)
+        _put_session(found[0])
     elif found:
         _show_table(found)
     elif pair is not None:
@@ -134,8 +133,7 @@ def show(session: SessionName, /, *, connection: ConnectionOptions = DEFAULT_CON
     if connection.json:
         put_json(_document(found[0]))
         return ExitCode.OK
-    for line in _lines(found[0]):
-        put(line)
+    _put_session(found[0])
     return ExitCode.OK
 
 
@@ -249,8 +247,8 @@ def _folder(head: "SessionHead") -> str:
     return "" if head.name is not None and head.name.rpartition("#")[0] == folder else folder
 
 
-def _lines(head: "SessionHead") -> Iterator[str]:
-    """Yield what is known of one session, a fact a line."""
+def _put_session(head: "SessionHead") -> None:
+    """Write what is known of one session, a fact a line."""
     facts = {
         "session": name_of(head),
         "id": f"{head.adapter_id}/{head.harness_session_id}",
@@ -270,4 +268,4 @@ def _lines(head: "SessionHead") -> Iterator[str]:
     }
     for name, fact in facts.items():
         if fact is not None:
-            yield f"{paint(name.ljust(9), 'dim')} {clean(fact)}"
+            put_fact(paint(name.ljust(9), "dim"), clean(fact), 9)
