@@ -153,6 +153,28 @@ def test_what_is_stopped_by_hand_stays_so_until_the_next_login(service: BootedSy
     service.log_in(WAIT)
 
 
+def test_variables_arrive_as_they_are(service: BootedSystem) -> None:
+    value = "a b  c 100%h $HOME ${PATH} \"yes\" \\n 'no' one\ntwo Zoë ✓"
+    script = service.root / HOME[1:] / "install.py"
+    words = f"[{PLACE + '/bin/lifebus'!r}, 'service', 'install', '--yes', '--env', 'AWKWARD']"
+    script.write_text(f"import os, subprocess\nsubprocess.run({words}, env=os.environ | {{'AWKWARD': {value!r}}})\n")
+    service.log_in(f"{PLACE}/bin/python install.py")
+    script.unlink()
+    pid = shown(service, f"{WAIT}; lifebus status --json")["pid"]
+    assert f"AWKWARD={value}" in service.run("cat", f"/proc/{pid}/environ").out.split("\0")
+
+
+def test_a_client_that_is_there_first_waits_for_the_service(service: BootedSystem) -> None:
+    script = service.root / HOME[1:] / "first.py"
+    connects = f'lifebus.blocking.connect("first", wait=True, timeout={PATIENCE_S})'
+    script.write_text(f"import lifebus.blocking\nwith {connects} as bus:\n    print(bus.status().pid)\n")
+    found = service.log_in(
+        f"lifebus down; {PLACE}/bin/python first.py > said & lifebus service restart; wait; cat said; rm said"
+    )
+    script.unlink()
+    assert int(found.out) == shown(service, "lifebus status --json")["pid"]
+
+
 def test_an_upgrade_is_told_of_and_a_restart_runs_it(service: BootedSystem, tmp_path: Path) -> None:
     old = shown(service, "lifebus status --json")["pid"]
     wheel_of(newer(tmp_path / "source"), tmp_path / "second", service)
