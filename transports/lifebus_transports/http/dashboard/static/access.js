@@ -55,7 +55,7 @@ export async function request(method, path, body, waitMs = USUAL_MS) {
 
 /** Return what a route reads, within `waitMs`; parameters that are empty are left out. */
 export function read(path, parameters = {}, waitMs = USUAL_MS) {
-  const given = Object.entries(parameters).filter(([, value]) => value !== "" && value !== null && value !== undefined);
+  const given = Object.entries(parameters).filter(([, value]) => !["", null, undefined].includes(value));
   const query = new URLSearchParams(given).toString();
   return request("GET", query ? `${path}?${query}` : path, undefined, waitMs);
 }

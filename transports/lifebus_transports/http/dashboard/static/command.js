@@ -2,7 +2,7 @@
 
 /** Return a command of words, quoted where a shell needs it; those that are empty are left out. */
 export function commandLine(...words) {
-  return ["lifebus", ...words.flat()].filter((one) => one !== "" && one !== null && one !== undefined).map(quoted).join(" ");
+  return ["lifebus", ...words.flat()].filter((one) => !["", null, undefined].includes(one)).map(quoted).join(" ");
 }
 
 function quoted(word) {

@@ -14,7 +14,7 @@ export function svg(tag, attributes = {}, ...children) {
 
 /** Put nodes and texts in the place of what an element has; null and false are left out. */
 export function replace(node, ...children) {
-  node.replaceChildren(...children.flat(Infinity).filter((one) => one !== null && one !== undefined && one !== false));
+  node.replaceChildren(...children.flat(Infinity).filter((one) => ![null, undefined, false].includes(one)));
   return node;
 }
 
@@ -26,7 +26,7 @@ export function setText(node, text) {
 function fill(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (typeof value === "function") node.addEventListener(name, value);
-    else if (value !== null && value !== undefined && value !== false) node.setAttribute(name, value === true ? "" : value);
+    else if (![null, undefined, false].includes(value)) node.setAttribute(name, value === true ? "" : value);
   }
   return replace(node, ...children);
 }

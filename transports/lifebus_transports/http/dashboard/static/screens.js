@@ -25,7 +25,7 @@ export function placeOf(hash) {
 
 /** Return the address of a place; parameters that are empty are left out. */
 export function addressOf(name, parts = [], parameters = {}) {
-  const given = Object.entries(parameters).filter(([, value]) => value !== "" && value !== undefined && value !== null);
+  const given = Object.entries(parameters).filter(([, value]) => !["", null, undefined].includes(value));
   const query = new URLSearchParams(given).toString();
   return `#/${[name, ...parts].map(encodeURIComponent).join("/")}${query ? `?${query}` : ""}`;
 }

@@ -7,7 +7,6 @@ import { badge, facts, failed, onChange, reading, section, table, time } from ".
 import { rowOf } from "../store.js";
 
 const EVERY_MS = 10_000;
-const GAPS = 200;
 
 /** Return the command that shows the same. */
 export function command() {
@@ -90,7 +89,7 @@ function chainCheck() {
 }
 
 async function readGaps() {
-  return (await read("/api/receipts", { event: "receipt.gap_detected", limit: GAPS })).items.map(rowOf);
+  return (await read("/api/receipts", { event: "receipt.gap_detected", limit: 200 })).items.map(rowOf);
 }
 
 function drawGaps(rows) {

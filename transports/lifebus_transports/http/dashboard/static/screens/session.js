@@ -18,6 +18,7 @@ import { headOf, tablesOf } from "./session_parts.js";
 const MOST = 20_000; // receipts that are kept; of a longer session the newest
 const LISTED = 200; // sessions that are offered
 const PAGE = 1_024;
+const SOON_MS = 1_000;
 const TICK_MS = 5_000; // how often what is open grows
 
 /** Return the command that shows the same. */
@@ -171,22 +172,25 @@ class SessionView {
     replace(this.drawing, drawCourse({ course: this.course, width, view: this.view, at: this.at }));
   }
 
+  /** Draw once for many receipts; who is at the end stays there. */
   drawSoon() {
-    this.waiting ??= requestAnimationFrame(() => {
+    this.waiting ??= setTimeout(() => {
       this.waiting = null;
+      const isAtEnd = this.index === Number(this.scrubber.max);
+      const extra = this.rows.length > MOST * 1.25 ? this.rows.length - MOST : 0;
+      this.rows.splice(0, extra);
+      this.list.chosen = this.index = Math.max(0, this.index - extra);
       this.rebuild();
-      this.draw();
-    });
+      if (isAtEnd) this.choose(this.rows.length - 1, { isQuiet: true });
+      else this.draw();
+    }, SOON_MS);
   }
 
   changed({ rows = [], sessions }) {
     const known = this.rows.at(-1).position;
     const fresh = rows.filter(({ receipt, position }) => position > known && receipt && isOf(receipt, this.adapter, this.session));
-    const isAtEnd = this.index === this.rows.length - 1;
     this.rows.push(...fresh);
-    if (this.rows.length > MOST * 1.25) this.rows.splice(0, this.rows.length - MOST);
     if (fresh.length || sessions) this.drawSoon();
-    if (fresh.length && isAtEnd) this.choose(this.rows.length - 1, { isQuiet: true });
   }
 
   step(by) {
@@ -240,7 +244,7 @@ class SessionView {
     this.stop();
     clearInterval(this.timer);
     this.resizing.disconnect();
-    cancelAnimationFrame(this.waiting);
+    clearTimeout(this.waiting);
     this.list.close();
   }
 }
