@@ -5,8 +5,7 @@ from itertools import islice
 from bench.event_followers import session_of
 from bench.hook_calls import payload
 from bench.measures.end_to_end import SETTINGS, Delivery, Setting, aims, stamped
-from bench.measures.flood import Pace
-from bench.workload import RECEIPT_BYTES, item, paced
+from bench.workload import RECEIPT_BYTES, Pace, item, paced
 
 
 def test_a_pace_lets_so_many_receipts_through_in_a_second() -> None:
