@@ -123,7 +123,8 @@ def test_without_a_service_manager_it_says_what_to_do(alone: Shell, tmp_path: Pa
         assert (ran.code, ran.out) == (1, "")
         assert "`lifebus up --detach`" in ran.err
         assert ("No medium found" in ran.err) == (kind == "silent")
-        assert len(ran.err.splitlines()) == 1
+        # What is wrong, and in a line of its own what to do.
+        assert [line.startswith("  ") for line in ran.err.splitlines()] == [False, True]
 
 
 def test_a_restart_of_what_is_not_installed_is_refused(serviced: Serviced) -> None:
