@@ -271,7 +271,6 @@ def test_the_variables_of_opentelemetry_are_heeded(shell: Shell, tmp_path: Path)
     [
         (("--endpoint", "nowhere"), {}, "--endpoint"),
         (("--endpoint", "http://example.org:4318"), {}, "--insecure"),
-        (("--headers-file", "nope"), {}, "--headers-file"),
         ((), {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "http/protobuf"),
         ((), {"OTEL_EXPORTER_OTLP_TIMEOUT": "soon"}, "OTEL_EXPORTER_OTLP_TIMEOUT"),
         ((), {"OTEL_EXPORTER_OTLP_HEADERS": f"{SECRET}"}, "OTEL_EXPORTER_OTLP_HEADERS"),
@@ -285,6 +284,11 @@ def test_what_cannot_be_done_is_refused(
 ) -> None:
     ran = Shell(shell.directory, **environ).call("otel", *words)
     assert (ran.code, why in ran.err, SECRET in ran.err) == (2, True, False), ran.err
+
+
+def test_a_file_of_headers_that_is_not_there_is_said_at_the_start(shell: Shell) -> None:
+    ran = shell.call("otel", "--headers-file", "nope")
+    assert (ran.code, "--headers-file: nope" in ran.err) == (74, True), ran.err
 
 
 def test_without_the_extra_it_says_what_to_install(shell: Shell, tmp_path: Path) -> None:

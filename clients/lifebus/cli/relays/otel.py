@@ -14,6 +14,7 @@ from lifebus.cli.connection import on_bus
 from lifebus.cli.exit_codes import ExitCode, UsageError
 from lifebus.cli.read.positions import parse_start
 from lifebus.cli.terminal import say
+from lifebus_contract import LifebusError
 
 if TYPE_CHECKING:
     from lifebus import Bus
@@ -44,6 +45,7 @@ class OtelOptions:
 
         Raises:
             UsageError: a flag or a variable says something that cannot be done.
+            LifebusError: the file of headers cannot be read.
         """
         from lifebus_supervisor.traces.endpoints import endpoints  # noqa: PLC0415
 
@@ -63,7 +65,7 @@ class OtelOptions:
         try:
             return Path(self.headers_file).read_text(encoding="utf-8")
         except (OSError, UnicodeError):
-            raise UsageError(f"--headers-file: {self.headers_file} cannot be read") from None
+            raise LifebusError(f"--headers-file: {self.headers_file} cannot be read", code="unreadable") from None
 
     def _check(self, url: str) -> None:
         from lifebus.cli.tools.notify_channels import check_address  # noqa: PLC0415

@@ -18,6 +18,7 @@ import msgspec
 from lifebus.cli.exit_codes import UsageError
 from lifebus.cli.tools.notify_loop import SendFault
 from lifebus.cli.tools.notify_rules import NoticeMessage
+from lifebus_contract import LifebusError
 
 if TYPE_CHECKING:
     from lifebus_transports.processes import Commands
@@ -130,11 +131,12 @@ def require_sources(files: Mapping[str, str | None], variables: Mapping[str, str
     Both are by what they hold, as their flags begin: ``webhook`` of ``--webhook-file``.
 
     Raises:
-        UsageError: one is not there.
+        LifebusError: there is no such file.
+        UsageError: there is no such variable.
     """
     for name, file in files.items():
         if file is not None and not Path(file).is_file():
-            raise UsageError(f"--{name}-file: there is no file {file}")
+            raise LifebusError(f"--{name}-file: there is no file {file}", code="unreadable")
     for name, variable in variables.items():
         if variable is not None and variable not in os.environ:
             raise UsageError(f"--{name}-variable: the environment has no variable `{variable}`")
