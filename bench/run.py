@@ -12,25 +12,19 @@ from rich.console import Console
 from bench.lifebus_client import Lifebus, broker
 from bench.measures import (
     client_calls,
-    commands,
     consumers,
     dashboard,
-    durability,
     end_to_end,
     extensions,
     flows,
     gateway,
-    growth,
-    harness_time,
-    hook,
-    hook_choices,
     overload,
-    proxy,
     queue,
-    sessions,
     signals,
     throughput,
 )
+from bench.measures.harnesses import commands, harness_time, hook, hook_choices, proxy
+from bench.measures.storage import durability, growth, sessions
 from bench.measures.throughput import Figure, Results, Sizes
 from bench.peers.process import workspace
 from bench.report import Aim, Run, print_aims, print_table

@@ -2,7 +2,8 @@
 
 import re
 
-from bench.measures import durability, end_to_end, overload, sessions
+from bench.measures import end_to_end, overload
+from bench.measures.storage import durability, sessions
 from support.paths import REPOSITORY
 
 PAGE = (REPOSITORY / "docs/reliability.md").read_text()

@@ -51,6 +51,7 @@ async def test_sockets_that_a_killed_broker_left_behind_are_taken_over() -> None
             await broker.kill()
             assert sorted(path.name for path in broker.runtime_dir.iterdir()) == [
                 "hook.sock",
+                "lines.sock",
                 "lock",
                 "receipts.ipc",
                 "requests.ipc",

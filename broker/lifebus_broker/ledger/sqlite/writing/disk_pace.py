@@ -22,7 +22,8 @@ class DiskPace:
 
     def note(self, waited_s: float) -> None:
         """Learn how long a commit waited while nobody else computed: it waited for the disk alone."""
-        self._average_s += (waited_s - self._average_s) * _SHARE
+        # Two clocks made the difference, so that it may be below zero where nothing was waited for.
+        self._average_s += (max(waited_s, 0.0) - self._average_s) * _SHARE
 
     def note_contended(self, waited_s: float) -> None:
         """Learn how long a commit waited for the disk and for the interpreter's lock, which others may have held.

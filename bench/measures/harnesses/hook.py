@@ -1,9 +1,9 @@
 """The hook as a whole process, against a live hook server, beside the barest Python process.
 
-Run as ``python -m bench.measures.hook [ROUNDS]``.  The server is a process of its own whose handler answers at
-once, so the figure is the hook's cost to a harness, without the ledger's.  The cases take turns, so that a noisy
-machine hurts them alike.  Aim: at most 1.25 times `python -I -S -c pass`.  Here the hook is
-compiled at each call; `bench.start` times an installed one.
+Run as ``python -m bench.measures.harnesses.hook [ROUNDS]``.  The server is a process of its own whose handler answers
+at once, so the figure is the hook's cost to a harness, without the ledger's.  The cases take turns, so that a noisy
+machine hurts them alike.  Aim: at most 1.25 times `python -I -S -c pass`.  Here the hook is compiled at each call;
+`bench.start` times an installed one.
 """
 
 import os
@@ -25,7 +25,7 @@ AIM = 1.25
 BARE_CASE, ANSWERED = "python -I -S -c pass", "hook, answered"
 PAYLOAD = b'{"session_id":"0000005d","hook_event_name":"UserPromptSubmit","cwd":"/home/dev/project","prompt":"%b"}'
 HOOK = str(Path(lifebus.__file__).with_name("hook.py"))
-SERVER = (sys.executable, "-m", "bench.measures.hook", "--server")
+SERVER = (sys.executable, "-m", "bench.measures.harnesses.hook", "--server")
 BARE = (sys.executable, "-I", "-S", "-c", "pass")
 CALL = (sys.executable, "-I", "-S", HOOK, "claude", "UserPromptSubmit")
 
@@ -59,7 +59,7 @@ def collect(rounds: int) -> dict[str, list[float]]:
     with (
         tempfile.TemporaryDirectory(prefix="lb-") as name,
         subprocess.Popen(
-            [sys.executable, "-m", "bench.measures.hook", "--server", name], stdout=subprocess.PIPE
+            [sys.executable, "-m", "bench.measures.harnesses.hook", "--server", name], stdout=subprocess.PIPE
         ) as server,
     ):
         try:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from bench.measures import appends, boot, fsync, retention, snapshots
+from bench.measures.storage import appends, boot, fsync, retention, snapshots
 from bench.report import Aim, Run, print_table
 
 

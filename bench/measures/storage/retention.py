@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.lifebus_client import KEEP_ALL, broker
-from bench.measures.appends import Waits, aim, append_while
 from bench.measures.flood import flood
+from bench.measures.storage.appends import Waits, aim, append_while
 from bench.report import Aim
 from bench.workload import items
 

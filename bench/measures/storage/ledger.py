@@ -1,7 +1,7 @@
 """The durable ledger alone: rows a second and CPU microseconds a row, by batch, sessions and size of the ledger.
 
 One process, appends made on the event loop with a bounded number in flight, receipts made beforehand, every row
-acknowledged before it counts.  Run: ``python -m bench.measures.ledger [--rows 100000] [--large 1000000]``.
+acknowledged before it counts.  Run: ``python -m bench.measures.storage.ledger [--rows 100000] [--large 1000000]``.
 """
 
 import argparse

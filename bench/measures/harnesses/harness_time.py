@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[3] / "tests"))
 
 from lifebus.live.model.scripting import prompt, run, say
 from lifebus.live.model.server import FakeModel, fake_model

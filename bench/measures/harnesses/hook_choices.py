@@ -14,7 +14,7 @@ from typing import Final
 
 from bench.hook_calls import payload
 from bench.hook_choices import Choice, Commits, choices, seen
-from bench.measures.hook import BARE, BARE_CASE
+from bench.measures.harnesses.hook import BARE, BARE_CASE
 from bench.peers.process import workspace
 from bench.report import Run, print_table
 from bench.workload import percentile

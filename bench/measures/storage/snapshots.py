@@ -13,8 +13,8 @@ from typing import Final, Literal
 
 import lifebus
 from bench.lifebus_client import KEEP_ALL, UP, Broker, broker
-from bench.measures.appends import Waits, append_while
 from bench.measures.flood import CLIENT, flood
+from bench.measures.storage.appends import Waits, append_while
 from bench.workload import items
 
 TYPES: tuple[Literal["SCENE", "SESSION", "CAMPAIGN"], ...] = ("SCENE", "SESSION", "CAMPAIGN")

@@ -10,7 +10,7 @@ import psutil
 
 import lifebus
 from bench.lifebus_client import KEEP_ALL, Broker, broker
-from bench.measures.boot import first_acknowledgement
+from bench.measures.storage.boot import first_acknowledgement
 from bench.report import Aim, Run, print_table
 
 MOST: Final = 100_000
