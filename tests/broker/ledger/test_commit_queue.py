@@ -166,9 +166,8 @@ async def test_a_disk_that_is_slow_on_average_is_left_to_the_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with opened(tmp_path) as box:
-        monkeypatch.setattr(
-            disk_pace, "QUICK_S", 1e-9
-        )  # no disk is: it stays as slow as it began
+        # No disk is so quick, so that it stays as slow as it began.
+        monkeypatch.setattr(disk_pace, "QUICK_S", 1e-9)
         for number in range(5):
             await recorded(box.ledger, [entry(number)])
         assert box.committers() == {THREAD}
