@@ -8,6 +8,7 @@ from cyclopts import Parameter
 
 from lifebus.cli.arguments import ConnectionOptions, parse_adapter, parse_choice
 from lifebus.cli.connection import on_bus, present_settings
+from lifebus.cli.wording.receipt_line import name_of
 from lifebus_contract import CAPABILITIES, LifebusError, LifecycleEvent, PlacementClass, ReceiptStatus
 from lifebus_contract.flows import FLOW_ADAPTER
 from lifebus_contract.jobs import ADAPTER
@@ -121,8 +122,6 @@ def _placements(_: "CompletionContext") -> list[str]:
 
 
 def _sessions(context: "CompletionContext") -> list[tuple[str, str]]:
-    from lifebus.cli.session_names import name_of  # noqa: PLC0415  imports this module
-
     heads = _asked(context, lambda bus: bus.sessions())
     # The newest first: that is the one that is meant most often.
     return [(name_of(one), f"{one.adapter_id}, {'ended' if one.ended else 'open'}") for one in reversed(heads)]

@@ -6,9 +6,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from lifebus.cli.arguments import ConnectionOptions, parse_session
+from lifebus.cli.choices import parse_adapters
 from lifebus.cli.connection import on_bus
 from lifebus.cli.exit_codes import UsageError
 from lifebus.cli.terminal import clean
+from lifebus.cli.wording.receipt_line import name_of
 from lifebus_contract import InvalidRequest, LifebusError, Receipt
 
 if TYPE_CHECKING:
@@ -87,8 +89,6 @@ def _choose_several(text: str, heads: "Sequence[SessionHead]") -> list[tuple[str
 
 
 def _named_in_full(text: str, connection: ConnectionOptions) -> tuple[str, str]:
-    from lifebus.cli.choices import parse_adapters  # noqa: PLC0415  imports this module to complete a line
-
     adapter, session = parse_session(text)
     parse_adapters([adapter], connection, flag="adapter of the session")
     return adapter, session
@@ -111,11 +111,6 @@ def choose_session(text: str, heads: "Sequence[SessionHead]") -> tuple[str, str]
     near = difflib.get_close_matches(text, names, n=3)
     hint = f"did you mean {' or '.join(map(clean, near))}?" if near else "`lifebus sessions` lists them"
     raise InvalidRequest(f"there is no session `{clean(text)[:64]}`; {hint}", code="no_session")
-
-
-def name_of(head: "SessionHead") -> str:
-    """Return what a session is called: its short name, else its whole name."""
-    return head.name or f"{head.adapter_id}/{head.harness_session_id}"
 
 
 def _ways(text: str) -> "tuple[Callable[[SessionHead], bool], ...]":

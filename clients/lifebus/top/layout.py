@@ -11,8 +11,8 @@ from rich.style import Style
 from rich.text import Text
 
 from lifebus._internal.view import Gap
-from lifebus.cli.session_names import name_of
 from lifebus.cli.terminal import clean
+from lifebus.cli.wording.receipt_line import name_of
 from lifebus.top import rows
 from lifebus.top.facts import TopFacts, age_text, urgent_wait
 from lifebus.top.lines import scrolled, wrapped

@@ -8,7 +8,7 @@ from lifebus.cli.admin.harness_checks import check_hooks, duration_text, harness
 from lifebus.cli.exit_codes import ExitCode
 from lifebus.cli.terminal import clean, paint, put_fact, put_json, size_text, time_text
 from lifebus.cli.waiting import since_text, waiting_text
-from lifebus.cli.wording.receipt_line import session_text
+from lifebus.cli.wording.receipt_line import name_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,7 +75,7 @@ def show_status(found: "BrokerStatus", open_now: "Sequence[SessionHead]", *, jso
 
 def _sessions_text(heads: "Sequence[SessionHead]") -> str:
     """Return the newest of the open sessions by name."""
-    names = [(head.name or session_text(head.adapter_id, head.harness_session_id), head.adapter_id) for head in heads]
+    names = [(name_of(head), head.adapter_id) for head in heads]
     shown = ", ".join(f"{name} ({adapter})" for name, adapter in names[-_SESSIONS:])
     return f"{shown} and {len(heads) - _SESSIONS} more" if len(heads) > _SESSIONS else shown
 

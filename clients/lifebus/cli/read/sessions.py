@@ -14,9 +14,10 @@ from lifebus.cli.confirm import Yes, confirm
 from lifebus.cli.connection import on_bus
 from lifebus.cli.exit_codes import ExitCode, NotThere
 from lifebus.cli.selection import Moment
-from lifebus.cli.session_names import choose_session, name_of, resolve_session
+from lifebus.cli.session_names import choose_session, resolve_session
 from lifebus.cli.terminal import clean, paint, put_fact, put_json, put_table, say, time_text
 from lifebus.cli.waiting import since_text, waiting_text
+from lifebus.cli.wording.receipt_line import name_of
 
 if TYPE_CHECKING:
     from lifebus.client import Bus

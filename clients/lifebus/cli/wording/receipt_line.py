@@ -6,6 +6,8 @@ TYPE_CHECKING = False  # `lifebus emit` prints its receipt before `typing` would
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from lifebus_contract.views import SessionHead
+
 _YEAR_10000 = 253_402_300_800
 
 
@@ -17,6 +19,11 @@ def receipt_line(at_epoch_s: int, words: "Sequence[str]", extras: "Mapping[str, 
 def session_text(adapter_id: str, session: str | None) -> str:
     """Return which session a receipt is about."""
     return f"{adapter_id}/{session or '-'}"
+
+
+def name_of(head: "SessionHead") -> str:
+    """Return what a session is called: its short name, else its whole name."""
+    return head.name or session_text(head.adapter_id, head.harness_session_id)
 
 
 def sequence_text(sequence: int | None) -> str:
