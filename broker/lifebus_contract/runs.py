@@ -82,7 +82,10 @@ class TryInfo(Document, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class StepInfo(Document, frozen=True, kw_only=True, omit_defaults=True):
-    """How a step stands.  `question_id` names the open question, `retry_at_ms` when it is tried again."""
+    """How a step stands.  `question_id` names the open question, `retry_at_ms` when it is tried again.
+
+    An answered question stays here until the run has taken the answer, a moment later; the inbox knows it at once.
+    """
 
     step_id: Identifier
     status: StepStatus = StepStatus.PENDING
