@@ -11,7 +11,9 @@ import pytest
 
 from lifebus import Bus
 from lifebus.cli.errors import explain
-from lifebus.cli.flows.run import FollowOptions, RunPrinter, follow_run, submitted
+from lifebus.cli.flows.common import submitted
+from lifebus.cli.flows.run import FollowOptions, follow_run
+from lifebus.cli.flows.run_printer import RunPrinter
 from lifebus_contract import TransportError
 from lifebus_contract.flows import FlowDefinition, StepDefinition
 from lifebus_contract.questions import AnswerAction, Question, QuestionAnswer, QuestionInfo

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from lifebus.cli.tools.report import ActivityReport
+from lifebus.cli.tools.report_rules import ActivityReport
 from support.command_line import Shell, broker_up
 from support.running import short_directory
 

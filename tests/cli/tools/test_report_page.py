@@ -8,9 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from lifebus.cli.tools.report import ActivityReport
 from lifebus.cli.tools.report_page import page_of
-from lifebus.cli.tools.report_rules import ReportRow, ReportStep, Span, Sums, total_of
+from lifebus.cli.tools.report_rules import ActivityReport, ReportRow, ReportStep, Span, Sums, total_of
 from lifebus.cli.tools.svg_plots import ceiling
 from support.command_line import Shell, broker_up
 from support.histories import history

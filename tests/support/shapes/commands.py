@@ -8,7 +8,7 @@ from lifebus.cli.bus.dashboard import DashboardLink
 from lifebus.cli.contract.events import KnownEvent
 from lifebus.cli.tools.inject_rules import InjectOutcome
 from lifebus.cli.tools.notify_rules import NoticeMessage
-from lifebus.cli.tools.report import ActivityReport
+from lifebus.cli.tools.report_rules import ActivityReport
 from lifebus.loa.conformance.check import Finding
 from lifebus_adapters.conformance import CheckFinding
 from lifebus_admin.ledger_files.backup import Replacement

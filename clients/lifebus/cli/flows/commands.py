@@ -11,7 +11,8 @@ from lifebus.cli.flows.check import check
 from lifebus.cli.flows.common import COLORS, find_run, person
 from lifebus.cli.flows.logs import logs
 from lifebus.cli.flows.questions import open_questions, put_question
-from lifebus.cli.flows.run import next_steps, resume, run
+from lifebus.cli.flows.run import resume, run
+from lifebus.cli.flows.run_printer import next_steps
 from lifebus.cli.terminal import clean, paint, put, put_table, put_whole_json, say, time_text
 from lifebus.flows.durations import duration_text
 from lifebus.flows.progress import end_text, status_text, try_text

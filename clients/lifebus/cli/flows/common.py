@@ -1,14 +1,18 @@
 """What the commands of flows share: which run is meant, who asks, how things look."""
 
 import getpass
+import shlex
 from typing import TYPE_CHECKING, Final
 
 from lifebus.cli.exit_codes import ExitCode, ambiguous
-from lifebus_contract import InvalidRequest
+from lifebus_contract import DeadlineExceeded, InvalidRequest, TransportError
 from lifebus_contract.runs import RunStatus
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from lifebus.client import Bus
+    from lifebus_contract.flows import FlowDefinition
     from lifebus_contract.runs import RunInfo
 
 COLORS: Final = {
@@ -63,6 +67,20 @@ async def find_run(bus: "Bus", word: str | None) -> str:
     if near:
         raise ambiguous(word, "runs", near)
     raise InvalidRequest(f"there is no run `{word[:64]}`", code="no_run")
+
+
+async def submitted(bus: "Bus", flow: "FlowDefinition", name: str, file: "Path", owner: str | None = None) -> "RunInfo":
+    """Begin a run under an id of ours.
+
+    Raises:
+        LifebusError: it was refused, or nobody knows whether it has begun; then the text says what to do.
+    """
+    try:
+        return await bus.flows.submit(flow, run_id=name, owner=owner, by=person())
+    except (TransportError, DeadlineExceeded) as fault:
+        words = ["lifebus", "flow", "run", str(file), "--id", name, *(("--here",) if owner else ())]
+        again = f"whether the run has begun is unknown; `{shlex.join(words)}` is the same run, however often it is said"
+        raise type(fault)(f"{fault.detail}\n{again}", code=fault.code) from None
 
 
 def person() -> str:

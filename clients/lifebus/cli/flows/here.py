@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from lifebus.cli.arguments import ConnectionOptions
 from lifebus.cli.connection import on_bus
 from lifebus.cli.exit_codes import ExitCode
-from lifebus.cli.flows.common import exit_of, find_run
+from lifebus.cli.flows.common import exit_of, find_run, submitted
 from lifebus.cli.flows.questions import QuestionPrinter, asked_ids
-from lifebus.cli.flows.run import RunPrinter, submitted
+from lifebus.cli.flows.run_printer import RunPrinter
 from lifebus.cli.terminal import say
 from lifebus_contract.runs import RunInfo, RunStatus
 

@@ -2,12 +2,9 @@
 
 import time
 from collections.abc import Sequence
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
-from msgspec import Struct
-from msgspec.structs import replace
 
 from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions, parse_moment
 from lifebus.cli.choices import OneAdapter, parse_adapters
@@ -16,7 +13,7 @@ from lifebus.cli.exit_codes import ExitCode, UsageError
 from lifebus.cli.selection import Moment
 from lifebus.cli.terminal import put, put_json, put_table, say, time_text
 from lifebus.cli.tools.receipt_facts import Key, folder_of
-from lifebus.cli.tools.report_rules import ReportRow, ReportStep, Span, Sums, total_of
+from lifebus.cli.tools.report_rules import ActivityReport, ReportRow, Span, Sums, total_of
 from lifebus.cli.tools.report_words import count_text, span_text
 
 if TYPE_CHECKING:
@@ -36,29 +33,6 @@ _TITLES: Final = (
     "last",
     "inj",
 )
-
-
-class ActivityReport(Struct, frozen=True, kw_only=True):
-    """What `lifebus report --json` prints (docs/json/report.json).
-
-    `missing` counts receipts that are older than what the ledger keeps, or lost: the sums are too small by them.
-    `steps` has the same counts step by step, each `step_ms` long; steps in which nothing happened are left out.
-    """
-
-    since_ms: int
-    until_ms: int
-    receipts: int
-    missing: int
-    rows: tuple[ReportRow, ...]
-    total: ReportRow
-    step_ms: int
-    steps: tuple[ReportStep, ...]
-
-    def of_project(self, pattern: str) -> "ActivityReport":
-        """Return what it says of the projects whose names match a pattern."""
-        rows = tuple(row for row in self.rows if fnmatchcase(row.project, pattern))
-        steps = tuple(step for step in self.steps if fnmatchcase(step.project, pattern))
-        return replace(self, rows=rows, steps=steps, total=total_of(rows))
 
 
 def report(
@@ -97,7 +71,7 @@ def report(
     if connection.json:
         put_json(found)
     elif html:
-        from lifebus.cli.tools.report_page import page_of  # noqa: PLC0415
+        from lifebus.cli.tools.report_page import page_of  # noqa: PLC0415  rare
 
         put(page_of(found))
     else:

@@ -5,14 +5,11 @@ import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from html import escape
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from lifebus.cli.tools.report_rules import ReportRow, ReportStep
+from lifebus.cli.tools.report_rules import ActivityReport, ReportRow, ReportStep
 from lifebus.cli.tools.report_words import span_text
 from lifebus.cli.tools.svg_plots import Axis, Series, bars, columns, legend, lines
-
-if TYPE_CHECKING:
-    from lifebus.cli.tools.report import ActivityReport
 
 _PERCENT: Final = 100
 _STYLE: Final = """
@@ -54,7 +51,7 @@ _COLUMNS: Final[tuple[tuple[str, str, Callable[[int], str]], ...]] = (
 _STEP_COLUMNS: Final = tuple(one for one in _COLUMNS if one[0] in ReportStep.__struct_fields__)
 
 
-def page_of(report: "ActivityReport") -> str:
+def page_of(report: ActivityReport) -> str:
     """Return the page of a report: plots by harness, and beneath them every number in tables."""
     allowed = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{allowed}'"
@@ -75,14 +72,14 @@ def page_of(report: "ActivityReport") -> str:
     )
 
 
-def _remarks(report: "ActivityReport") -> Iterable[str]:
+def _remarks(report: ActivityReport) -> Iterable[str]:
     if report.missing:
         yield f"<p>{_number(report.missing)} receipts of that time are not kept any more; the sums lack them.</p>"
     if not report.rows:
         yield "<p>Nothing happened.</p>"
 
 
-def _plots(report: "ActivityReport") -> Iterable[str]:
+def _plots(report: ActivityReport) -> Iterable[str]:
     if not report.rows:
         return
     harnesses = sorted({row.adapter_id for row in report.rows})
@@ -100,7 +97,7 @@ def _plots(report: "ActivityReport") -> Iterable[str]:
     yield f"<section><h2>{title}</h2>{shown}</section>"
 
 
-def _series(report: "ActivityReport", harness: str, field: str, join: Callable[[Iterable[int]], int]) -> Series:
+def _series(report: ActivityReport, harness: str, field: str, join: Callable[[Iterable[int]], int]) -> Series:
     """Return a count of a harness step by step, over all projects."""
     found: dict[int, list[int]] = {}
     for step in report.steps:
@@ -110,7 +107,7 @@ def _series(report: "ActivityReport", harness: str, field: str, join: Callable[[
     return Series(harness, {number: join(values) for number, values in found.items()})
 
 
-def _tables(report: "ActivityReport") -> Iterable[str]:
+def _tables(report: ActivityReport) -> Iterable[str]:
     if not report.rows:
         return
     head = _head(("Harness", "Project"), [title for _, title, _ in _COLUMNS])

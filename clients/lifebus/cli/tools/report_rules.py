@@ -5,10 +5,11 @@ Receipts come in the order of the ledger.  What is kept grows with the number of
 
 from collections import deque
 from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
 from typing import Final
 
 from msgspec import Struct, field
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from lifebus import LifecycleEvent, Receipt, ReceiptStatus
 from lifebus.cli.tools.receipt_facts import (
@@ -91,6 +92,29 @@ class ReportStep(Struct, frozen=True, kw_only=True):
     compactions: int = 0
     failures: int = 0
     peak_used_pct: int | None = None
+
+
+class ActivityReport(Struct, frozen=True, kw_only=True):
+    """What `lifebus report --json` prints (docs/json/report.json).
+
+    `missing` counts receipts that are older than what the ledger keeps, or lost: the sums are too small by them.
+    `steps` has the same counts step by step, each `step_ms` long; steps in which nothing happened are left out.
+    """
+
+    since_ms: int
+    until_ms: int
+    receipts: int
+    missing: int
+    rows: tuple[ReportRow, ...]
+    total: ReportRow
+    step_ms: int
+    steps: tuple[ReportStep, ...]
+
+    def of_project(self, pattern: str) -> "ActivityReport":
+        """Return what it says of the projects whose names match a pattern."""
+        rows = tuple(row for row in self.rows if fnmatchcase(row.project, pattern))
+        steps = tuple(step for step in self.steps if fnmatchcase(step.project, pattern))
+        return replace(self, rows=rows, steps=steps, total=total_of(rows))
 
 
 class StepSums(Struct, kw_only=True):
