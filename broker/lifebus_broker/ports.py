@@ -82,10 +82,7 @@ class NewReceipt(NamedTuple):
 
 
 class StoredReceipt(Struct, frozen=True, kw_only=True):
-    """A recorded receipt: its place in the ledger's order, and its canonical JSON bytes (docs/contract.md 6.4).
-
-    `position` is 0 for a receipt that no ledger keeps.
-    """
+    """A recorded receipt: its place (0 where no ledger keeps it), its canonical JSON bytes (docs/contract.md 6.4)."""
 
     position: int
     adapter_id: str
@@ -205,8 +202,11 @@ class Journal(Protocol):
         """Return committed records numbered above `after`: at most `limit`, `max_bytes` of bodies, at least one."""
         ...
 
-    async def streams(self, prefix: str = "") -> list[RecordStream]:
-        """Return the streams whose name begins with `prefix`, by name; those whose records were all dropped too."""
+    async def streams(self, prefix: str = "", *, kept: bool = False) -> list[RecordStream]:
+        """Return the streams whose name begins with `prefix`, by name; those whose records were all dropped too.
+
+        With `kept`, only those that keep bytes, the one written last first.
+        """
         ...
 
     async def read_all(

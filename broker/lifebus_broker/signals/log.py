@@ -14,7 +14,7 @@ import structlog
 from msgspec import Struct
 
 from lifebus_broker.ledger.records import append_records
-from lifebus_broker.ports import Journal, NewRecord, Record, RecordStream, Refusal
+from lifebus_broker.ports import Journal, NewRecord, Record, Refusal
 from lifebus_broker.signals.quota import to_drop
 from lifebus_broker.state.observers import Origins, encode_throughs
 from lifebus_contract import BrokerBusy, LifebusError
@@ -98,7 +98,6 @@ class SignalLog:
         self._unchecked = self._check_at = max(_CHECK_BYTES, keep_bytes // 32)  # due at once
         self._due = anyio.Event()
         self._changed: dict[tuple[str, str], int] = {}
-        self._newest: dict[str, int] = {}
 
     @classmethod
     async def open(cls, journal: Journal, *, epoch: str, keep_bytes: int) -> Self:
@@ -258,7 +257,7 @@ class SignalLog:
     async def _enforce(self) -> None:
         """Drop until what is kept is within its bound, and summarise the records about origins."""
         self._unchecked = 0
-        while excess := to_drop(await self._kept(), self._keep_bytes):
+        while excess := to_drop(await self._journal.streams(_PREFIX, kept=True), self._keep_bytes):
             for stream, through in excess:
                 await self._drop(stream.stream, through, stream.floor)
         # Taken before the write: what is recorded during it is newer than the summary and has to stay.
@@ -266,21 +265,6 @@ class SignalLog:
         if last - self._summarised >= _SUMMARY_RECORDS:
             await self._write([NewRecord(_OBSERVED, self._origins.summary())])
             self._summarised = await self._journal.drop(_OBSERVED, last)
-
-    async def _kept(self) -> list[RecordStream]:
-        """Return what is kept of each thread, the most recently written one first."""
-        kept = [stream for stream in await self._journal.streams(_PREFIX) if stream.bytes]
-        for stream in kept:
-            if stream.stream not in self._newest:
-                # A write during the read puts in a newer time, which stays.
-                self._newest.setdefault(stream.stream, await self._newest_time_of(stream))
-        self._newest = {stream.stream: self._newest[stream.stream] for stream in kept}
-        return sorted(kept, key=lambda stream: self._newest[stream.stream], reverse=True)
-
-    async def _newest_time_of(self, stream: RecordStream) -> int:
-        """Return when a thread was last written that was not written since the start, in seconds since 1970."""
-        page = await self._journal.read(stream.stream, stream.head - 1, 1)
-        return page.records[-1].at_epoch_s if page.records else 0
 
     async def _drop(self, stream: str, through: int, floor: int) -> None:
         self.dropped += max(0, await self._journal.drop(stream, through) - floor)
@@ -305,7 +289,6 @@ class SignalLog:
             if not record.stream.startswith(_PREFIX):
                 continue
             threads.setdefault(record.stream, []).append(_stored(record))
-            self._newest[record.stream] = record.at_epoch_s
             self._unchecked += len(record.body)
         if self._is_due():
             self._due.set()

@@ -5,7 +5,7 @@ from typing import Final
 import anyio
 import structlog
 
-from lifebus_broker.ports import Journal, RecordStream
+from lifebus_broker.ports import Journal
 from lifebus_broker.signals.quota import to_drop
 from lifebus_contract import LifebusError
 from lifebus_supervisor.transcripts.records import STREAM
@@ -23,7 +23,6 @@ class TranscriptQuota:
         self._journal = journal
         self._store = store
         self._keep_bytes = keep_bytes
-        self._newest: dict[str, int] = {}
         self._unchecked = self._check_at = max(_CHECK_BYTES, keep_bytes // 32)  # due at once
         self._due = anyio.Event()
         store.on_growth = self._grew
@@ -48,26 +47,14 @@ class TranscriptQuota:
         self._unchecked = 0
         # A stream holds superseded records too: the first pass may only have to write it down anew.
         for _ in range(3):
-            excess = to_drop(await self._kept(), self._keep_bytes)
+            excess = to_drop(await self._journal.streams(STREAM, kept=True), self._keep_bytes)
             if not excess:
                 return
             for stream, through in excess:
                 share = (stream.head - through) / max(1, stream.head - stream.floor)
                 await self._store.shrink(stream.stream.removeprefix(STREAM), int(stream.bytes * share))
 
-    async def _kept(self) -> list[RecordStream]:
-        """Return what is kept of each transcript, the most recently written one first."""
-        kept = [stream for stream in await self._journal.streams(STREAM) if stream.bytes]
-        for stream in kept:
-            if stream.stream not in self._newest:
-                # Not written since the start.  A write during the read puts in a newer time, which stays.
-                page = await self._journal.read(stream.stream, stream.head - 1, 1)
-                self._newest.setdefault(stream.stream, page.records[-1].at_epoch_s if page.records else 0)
-        self._newest = {stream.stream: self._newest[stream.stream] for stream in kept}
-        return sorted(kept, key=lambda stream: self._newest[stream.stream], reverse=True)
-
-    def _grew(self, session_stream: str, at_epoch_s: int, size: int) -> None:
-        self._newest[session_stream] = at_epoch_s
+    def _grew(self, size: int) -> None:
         self._unchecked += size
         if self._unchecked >= self._check_at:
             self._due.set()

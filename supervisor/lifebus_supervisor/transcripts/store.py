@@ -79,7 +79,7 @@ class TranscriptStore:
         now_ms: Callable[[], int],
     ) -> None:
         self.marks = marks
-        self.on_growth: Callable[[str, int, int], None] = lambda _, __, ___: None
+        self.on_growth: Callable[[int], None] = lambda _: None
         self.keeps = keeps
         self._journal = journal
         self._signals = signals
@@ -364,7 +364,7 @@ class TranscriptStore:
         refused: list[Refusal] = []
         stream = transcript_stream(loaded.session_id)
         bodies = [encode_record(one) for one in records] if self.keeps else []
-        size, at_s = sum(map(len, bodies)), self.now_ms() // 1_000
+        size = sum(map(len, bodies))
 
         def done(result: list[Record] | Refusal) -> None:
             if isinstance(result, Refusal):
@@ -374,7 +374,7 @@ class TranscriptStore:
                     loaded.state.apply(record)
                 loaded.size += size
                 loaded.head = max([loaded.head, *(one.number for one in result if one.stream == stream)])
-                self.on_growth(stream, at_s, size)
+                self.on_growth(size)
             loaded.end_change()
 
         new = [*(NewRecord(stream, body) for body in bodies), *beside]

@@ -17,9 +17,11 @@ from lifebus_broker.state.stores import Stores, dump_stores, reduce_event
 from lifebus_contract import CallbackRequest
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_supervisor.hook_intake.calls import HookCalls
+from lifebus_transports.messages.signals import ObservedSignal
 from support.containers import endless_caches, large_containers
 from support.effort import effort
 from support.running import connected, running_bus, until_answered
+from support.transcripts.boxes import entry
 
 FEW = 16
 """What every cache may hold in these tests."""
@@ -35,6 +37,9 @@ BOUNDS = (
     ("lifebus_supervisor.supervision.monitor_table", "MAX_MONITORS"),
     ("lifebus_supervisor.supervision.apps", "MAX_APPS"),
     ("lifebus_supervisor.transcripts.loaded", "MAX_LOADED"),
+    ("lifebus_supervisor.transcripts.endings", "_MAX_LIVE"),
+    ("lifebus_supervisor.extensions.session_settings", "MAX_SESSIONS"),
+    ("lifebus_broker.ledger.sqlite.records", "_MAX_TIPS"),
 )
 """The bounds of what is kept by session (docs/reliability.md, "What sessions cost")."""
 
@@ -77,6 +82,14 @@ def hook(daemon: Daemon, number: int, name: str, **fields: str) -> HookCall:
     )
 
 
+async def tell(daemon: Daemon, number: int) -> None:
+    """Record what an app-server says in a session, and what is said in it."""
+    thread = f"app-{number}"
+    started = ObservedSignal(thread=thread, event_type="app_server.thread.started", signal=b'{"params":{}}')
+    await daemon.signals.record("observer", number + 1, "opencode", [started])
+    await daemon.transcripts.store.upsert(thread, entry("m1", content="said"))
+
+
 async def caught_up(daemon: Daemon) -> None:
     """Wait until the follower is where the ledger is."""
     follower = daemon.follower
@@ -117,6 +130,7 @@ async def test_nothing_in_memory_grows_with_sessions_that_are_over() -> None:
         before = endless_caches()
         for number in range(SESSIONS):
             await bus.emit([*life_of(number)])
+            await tell(daemon, number)
             for name, fields in (("SessionStart", {"source": "startup"}), ("SessionEnd", {"reason": "other"})):
                 await calls.handle(hook(daemon, number, name, **fields))
             if number % FEW == 0:

@@ -54,8 +54,8 @@ class RefusingJournal:
     async def read(self, stream: str, after: int = 0, limit: int = 256, max_bytes: int = 262_144) -> RecordPage:
         return await self._journal.read(stream, after, limit, max_bytes)
 
-    async def streams(self, prefix: str = "") -> list[RecordStream]:
-        return await self._journal.streams(prefix)
+    async def streams(self, prefix: str = "", *, kept: bool = False) -> list[RecordStream]:
+        return await self._journal.streams(prefix, kept=kept)
 
     async def heads(self, streams: Sequence[str]) -> list[int]:
         return await self._journal.heads(streams)

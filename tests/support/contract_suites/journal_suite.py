@@ -90,6 +90,15 @@ class JournalContract:
             assert await ledger.journal.streams("b/") == streams
             assert [found.stream for found in await ledger.journal.streams()] == ["a", "b/1", "b/2", "c"]
 
+    async def test_streams_that_keep_bytes_are_listed_with_the_one_written_last_first(self, opened: Open) -> None:
+        async with opened() as ledger:
+            await noted(ledger.journal, ("b/1", b"1"), ("b/2", b"2"), ("b/3", b"3"), ("b/4", b""), ("a", b"1"))
+            await noted(ledger.journal, ("b/1", b"45"))
+            await ledger.journal.drop("b/2", 1)
+            await ledger.journal.drop("b/1", 1)
+            streams = [RecordStream("b/1", 2, 1, 2), RecordStream("b/3", 1, 0, 1)]
+            assert await ledger.journal.streams("b/", kept=True) == streams
+
     async def test_dropping_takes_whole_prefixes_and_the_floor_stays_known(self, opened: Open) -> None:
         async with opened() as ledger:
             written = await noted(ledger.journal, *[("a", b"12")] * 5, ("b", b"1"))

@@ -9,7 +9,7 @@ import apsw
 from lifebus_broker.ledger.lookups import Lookups
 from lifebus_broker.ledger.record_batch import MAX_QUEUED_RECORD_BYTES, MAX_QUEUED_RECORDS, check_records
 from lifebus_broker.ledger.refusals import BUSY
-from lifebus_broker.ledger.sqlite.records import read_all, read_heads, read_page, read_streams
+from lifebus_broker.ledger.sqlite.records import read_all, read_heads, read_kept_streams, read_page, read_streams
 from lifebus_broker.ledger.sqlite.store import Store
 from lifebus_broker.ledger.sqlite.writing.writer import PendingRecords
 from lifebus_broker.ports import NewRecord, Record, RecordPage, RecordStream, Refusal
@@ -71,9 +71,10 @@ class SqliteJournal:
         """Return the newest number of each stream (ports.Journal.heads)."""
         return await self._heads.find(streams)
 
-    async def streams(self, prefix: str = "") -> list[RecordStream]:
+    async def streams(self, prefix: str = "", *, kept: bool = False) -> list[RecordStream]:
         """Return the streams whose name begins with `prefix` (ports.Journal.streams)."""
-        streams: list[RecordStream] = await self._query(partial(read_streams, prefix=prefix))
+        read = read_kept_streams if kept else read_streams
+        streams: list[RecordStream] = await self._query(partial(read, prefix=prefix))
         return streams
 
     async def drop(self, stream: str, through: int) -> int:

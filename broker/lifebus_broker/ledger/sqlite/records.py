@@ -35,6 +35,10 @@ _EMPTY: Final = (
     "SELECT id, stream, head, link FROM note_streams WHERE stream >= ?1 AND stream < ?1 || char(1114111)"
     " AND head = floor ORDER BY id DESC LIMIT ?2 OFFSET ?3"
 )
+_KEPT: Final = (
+    "SELECT stream, head, floor, bytes FROM note_streams AS s JOIN notes AS n ON n.id = s.id AND n.number = s.head"
+    " WHERE s.stream >= ?1 AND s.stream < ?1 || char(1114111) AND s.bytes > 0 ORDER BY n.at_epoch_s DESC, n.rowid DESC"
+)
 _REMOVE: Final = "DELETE FROM note_streams WHERE id = ?"
 
 REMOVED: Final = "removed"
@@ -189,3 +193,9 @@ def read_streams(connection: apsw.Connection, prefix: str) -> list[RecordStream]
                 break
             streams.append(RecordStream(*found))
     return streams
+
+
+def read_kept_streams(connection: apsw.Connection, prefix: str) -> list[RecordStream]:
+    """Return the streams that keep bytes, the one written last first (ports.Journal.streams)."""
+    with snapshot(connection) as execute:
+        return [RecordStream(*found) for found in execute(_KEPT, (prefix,))]
