@@ -1,17 +1,19 @@
 """The versions of the package and of what it needs."""
 
-import re
-from typing import Final
+TYPE_CHECKING = False  # quick commands ask for the version, and `typing` and `re` would take longer than they do
+if TYPE_CHECKING:
+    from typing import Final
 
-VERSION: Final = "0.1.0"
+VERSION: "Final" = "0.1.0"
 """The version of lifebus, as pyproject.toml has it: to ask for what is installed takes 40 ms."""
 
-_DISTRIBUTION: Final = "lifebus"
-_NAME: Final = re.compile(r"[\w.-]+")
+_DISTRIBUTION: "Final" = "lifebus"
+_NAME: "Final" = r"[\w.-]+"
 
 
 def dependency_versions() -> dict[str, str]:
     """Return the installed version of each library that the distribution asks for; nothing in a bare tree."""
+    import re  # noqa: PLC0415  as above
     from importlib.metadata import PackageNotFoundError, requires, version  # noqa: PLC0415  as above
 
     def installed(name: str) -> str:
@@ -24,4 +26,4 @@ def dependency_versions() -> dict[str, str]:
         wanted = requires(_DISTRIBUTION) or []
     except PackageNotFoundError:
         return {}
-    return {found.group(): installed(found.group()) for one in wanted if (found := _NAME.match(one))}
+    return {found.group(): installed(found.group()) for one in wanted if (found := re.match(_NAME, one))}

@@ -11,15 +11,16 @@ from pathlib import Path
 import pytest
 
 from lifebus.cli.bus import emit_plainly
-from lifebus.cli.bus.line_socket import ask_line, runtime_directory
+from lifebus.cli.bus.line_socket import ask_line
+from lifebus.cli.bus.own_directories import runtime_directory
 from lifebus_contract import CONTRACT_VERSION
 from lifebus_transports.directories import default_runtime_dir
 from support.command_line import Ran, Shell, broker_up
 from support.patience import PATIENCE_S
 
 PLAIN = ("emit", "session.started", "--adapter", "codex")
-USUAL = ("--timeout", "1m")
-"""A flag that plain words do not have: the parser reads the line, and ZeroMQ carries it."""
+USUAL = ("--",)
+"""A word that plain words do not have: the parser reads the line, and ZeroMQ carries it."""
 
 
 def told(ran: Ran) -> Ran:

@@ -7,8 +7,8 @@ import pytest
 from lifebus.cli.read import status_plainly
 from support.command_line import Shell, broker_up
 
-USUAL = ("--timeout", "1m")
-"""A flag that plain words do not have: the parser reads the line, and ZeroMQ carries it."""
+USUAL = ("--",)
+"""A word that plain words do not have: the parser reads the line, and ZeroMQ carries it."""
 
 
 PASSING = ("broker", "counters", "scrub", "codex")
@@ -36,7 +36,7 @@ def test_a_plain_line_opens_no_connection_of_zeromq(bus: Shell, monkeypatch: pyt
     assert bus.call("status", "--json").json["counters"]["requests"] == before
     assert bus.call("status", "--json", *USUAL).json["counters"]["requests"] > before
 
-    def answer_of_another_version(_: str, __: bytes) -> bytes:
+    def answer_of_another_version(_: str, __: bytes, ___: float) -> bytes:
         return b'{"id":1,"ok":{"version":1}}\n'
 
     monkeypatch.setattr(status_plainly, "ask_line", answer_of_another_version)

@@ -13,6 +13,7 @@ from cyclopts import Parameter
 
 from lifebus.cli.exit_codes import UsageError
 from lifebus.cli.terminal import say
+from lifebus.cli.wording.durations import duration_seconds
 from lifebus.cli.wording.nearest import nearest_words
 from lifebus_contract import (
     CAPABILITIES,
@@ -22,12 +23,11 @@ from lifebus_contract import (
     SupportState,
 )
 
-_DURATION: Final = re.compile(r"^(?P<count>\d{1,9}(?:\.\d{1,6})?)(?P<unit>ms|s|m|h|d|w)$")
 _SPELLED: Final = re.compile(
     r"(?P<count>\d{1,9}) ?(?:(?P<s>s|secs?|seconds?)|(?P<m>m|mins?|minutes?)|(?P<h>h|hrs?|hours?)|(?P<d>d|days?)"
     r"|(?P<w>w|wks?|weeks?))(?![a-z]) ?"
 )
-_SECONDS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _LISTED: Final = 16
 """Most words that a refusal lists."""
 
@@ -100,10 +100,10 @@ def parse_seconds(text: str, flag: str = "--timeout") -> float:
     Raises:
         UsageError: another form.
     """
-    found = _DURATION.match(text)
-    if not found:
+    seconds = duration_seconds(text)
+    if seconds is None:
         raise UsageError(f"{flag}: `{text[:64]}` is not a duration; write 500ms, 5s, 10m, 2h, 7d or 1w")
-    return float(found["count"]) * _SECONDS[found["unit"]]
+    return seconds
 
 
 @Parameter(name="*")
@@ -172,8 +172,8 @@ def _moment(text: str, now: datetime) -> datetime:
 
 def _seconds_ago(text: str) -> float | None:
     """Return the seconds of a duration, also in words or parts: `10m`, `2 hours`, `1h 30min`; None if it is none."""
-    if _DURATION.match(text):
-        return parse_seconds(text)
+    if (seconds := duration_seconds(text)) is not None:
+        return seconds
     parts = list(_SPELLED.finditer(text))
     if not parts or "".join(one[0] for one in parts) != text:
         return None

@@ -19,6 +19,12 @@ _COLORS: "Final" = {
 _NARROWEST: "Final" = 8
 """Fewest columns that a column of a table is cut to."""
 
+_USUAL_COLUMNS: "Final" = 80
+"""Columns of a terminal that does not say how wide it is."""
+
+_YEAR_1: "Final" = -62_135_596_800
+_YEAR_10000: "Final" = 253_402_300_800
+
 _STATUS_COLORS: "Final" = {
     "observed": "",
     "delivered": "green",
@@ -80,14 +86,41 @@ def put_fact(name: str, fact: str, column: int) -> None:
     if not sys.stdout.isatty():
         put(f"{name} {fact}")
         return
-    import shutil  # noqa: PLC0415  only on a terminal
-    import textwrap  # noqa: PLC0415
-
-    room = max(_NARROWEST, shutil.get_terminal_size().columns - column - 1)
-    first, *others = textwrap.wrap(fact, room, break_long_words=False, break_on_hyphens=False) or [""]
+    first, *others = wrapped(fact, max(_NARROWEST, terminal_columns() - column - 1))
     put(f"{name} {first}")
     for line in others:
         put(" " * (column + 1) + line)
+
+
+def wrapped(text: str, room: int) -> "list[str]":
+    """Return the lines of a text, cut at its spaces; a word that is too long has a line of its own."""
+    # `textwrap` would load `re` and compile its rules, which takes longer than a quick command.
+    lines: list[str] = []
+    line = gap = ""
+    # Of spaces in a row all are kept within a line, and none where one ends.
+    for word in text.rstrip(" ").split(" "):
+        if not word:
+            gap += " "
+            continue
+        if len(line) + len(gap) + len(word) <= room:
+            line += gap + word
+        else:
+            lines += [line] if line else []
+            line = word
+        gap = " "
+    return [*lines, line]
+
+
+def terminal_columns() -> int:
+    """Return how wide the terminal is: what COLUMNS says, else what stdout is, else 80."""
+    given = os.environ.get("COLUMNS", "")
+    if given.isdecimal() and int(given):
+        return int(given)
+    try:
+        found = os.get_terminal_size(sys.__stdout__.fileno()).columns if sys.__stdout__ else 0
+    except (OSError, ValueError):  # no terminal, or closed
+        found = 0
+    return found or _USUAL_COLUMNS
 
 
 def put_bytes(line: bytes) -> None:
@@ -136,17 +169,17 @@ def _whole(value: "Any") -> "Any":
 
 def time_text(at_ms: int | None) -> str:
     """Return a time, in milliseconds since the epoch: local on a terminal, in UTC elsewhere; `-` without one."""
-    from datetime import UTC, datetime  # noqa: PLC0415  not every command says a time
+    from time import gmtime, localtime, strftime  # noqa: PLC0415  not every command says a time
 
     if at_ms is None:
         return "-"
-    try:
-        at = datetime.fromtimestamp(at_ms / 1000, UTC)
-        # People read their own clock; what a pipe cuts out is compared, here and on other machines.
-        is_read = sys.stdout.isatty()
-        return at.astimezone().strftime("%Y-%m-%d %H:%M:%S") if is_read else at.strftime("%Y-%m-%dT%H:%M:%SZ")
-    except (ValueError, OverflowError, OSError):  # beyond the year 9999
+    seconds = at_ms // 1000
+    if not _YEAR_1 <= seconds < _YEAR_10000:
         return f"{at_ms} ms"
+    # People read their own clock; what a pipe cuts out is compared, here and on other machines.
+    if sys.stdout.isatty():
+        return strftime("%Y-%m-%d %H:%M:%S", localtime(seconds))
+    return strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(seconds))
 
 
 def put_table(
@@ -160,9 +193,7 @@ def put_table(
     cells = [[clean(cell) for cell in row] for row in rows]
     widths = [max(_width(row[index]) for row in [list(titles), *cells]) for index in range(len(titles))]
     if sys.stdout.isatty():
-        import shutil  # noqa: PLC0415  only tables on a terminal
-
-        room = shutil.get_terminal_size().columns
+        room = terminal_columns()
         widths = fitting(widths, room)
         if _excess(widths, room) > 0:
             for line in _record_lines(titles, cells, room, color_of or {}):

@@ -21,7 +21,7 @@ from lifebus_contract import IntegrationMode
 from lifebus_supervisor.supervision.installed_hooks import recorded_users
 
 _INSTALLED: Final = {"present", "drifted"}
-_SYSTEM_PYTHON: Final = "/usr/bin/python3"
+SYSTEM_PYTHON: Final = "/usr/bin/python3"
 
 
 class HostEnvironment(Struct, frozen=True, kw_only=True):
@@ -61,8 +61,8 @@ def real_python() -> str:
 
     It outlives what was installed beside it, and starts sooner than one with shared libraries of its own.
     """
-    if sys.platform == "linux" and _is_new_enough(_SYSTEM_PYTHON):  # elsewhere it may be a stub that asks questions
-        return os.path.realpath(_SYSTEM_PYTHON)
+    if sys.platform == "linux" and _is_new_enough(SYSTEM_PYTHON):  # elsewhere it may be a stub that asks questions
+        return os.path.realpath(SYSTEM_PYTHON)
     # The interpreter that a virtual environment was made from, which outlives it.
     base: str = getattr(sys, "_base_executable", "") or sys.executable
     return os.path.realpath(base)
@@ -127,13 +127,13 @@ def plan_target(place: HostEnvironment, target: Target, *, installs: bool) -> In
 def installed_targets(place: HostEnvironment, project: str | None = None) -> list[Target]:
     """Return what is installed: what is on record, and what stands in the user's or the project's settings."""
     seen = [target for target, state in _visible(place, project) if state in _INSTALLED]
-    return _sorted([*_recorded(place), *seen])
+    return _sorted([*recorded_targets(place), *seen])
 
 
 def unreadable_targets(place: HostEnvironment, project: str | None = None) -> list[Target]:
     """Return what may be installed: there is no record of it, and its files cannot be read."""
     unreadable = [target for target, state in _visible(place, project) if state == "unreadable"]
-    known = {_key(one) for one in _recorded(place)}
+    known = {_key(one) for one in recorded_targets(place)}
     return _sorted([one for one in unreadable if _key(one) not in known])
 
 
@@ -146,7 +146,8 @@ def _sorted(targets: list[Target]) -> list[Target]:
     return [one for _, one in sorted({_key(one): one for one in targets}.items())]
 
 
-def _recorded(place: HostEnvironment) -> Iterator[Target]:
+def recorded_targets(place: HostEnvironment) -> Iterator[Target]:
+    """Yield what is on record as installed, some of it often."""
     yield from (target for user in recorded_users(place.state_dir) if (target := _target_of(user)) is not None)
 
 

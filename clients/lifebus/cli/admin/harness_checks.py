@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from lifebus.cli.admin.host_place import harness_names, place_to_inspect
+from lifebus.cli.wording.harness_line import harness_text
 
 if TYPE_CHECKING:
     from lifebus_admin.harnesses.install_status import InstallStatus
-    from lifebus_transports.messages.status import BrokerStatus, HarnessStatus
+    from lifebus_admin.harnesses.target import HostEnvironment
+    from lifebus_transports.messages.status import BrokerStatus
 
 
 class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,7 +35,7 @@ def check_harnesses(status: "BrokerStatus | None") -> Iterator[CheckResult]:
         yield CheckResult(
             check=harness.adapter_id,
             state="warn" if quiet else "ok",
-            evidence=harness_text(harness),
+            evidence=harness_text(msgspec.to_builtins(harness)),
             fix=f"`lifebus hooks test {harness.adapter_id}` shows whether its hooks arrive" if quiet else "",
         )
 
@@ -65,12 +67,12 @@ def _meant(names: Sequence[str]) -> str:
     return f"did you mean {' or '.join(dict.fromkeys(near))}?" if near else f"there are {', '.join(known)}"
 
 
-def check_hooks() -> Iterator[CheckResult]:
+def check_hooks(place: "HostEnvironment | None" = None) -> Iterator[CheckResult]:
     """Yield one result for each installation of hooks here."""
     from lifebus_admin.harnesses.install_status import install_status  # noqa: PLC0415
     from lifebus_admin.harnesses.target import installed_targets, unreadable_targets  # noqa: PLC0415
 
-    place = place_to_inspect()
+    place = place or place_to_inspect()
     targets = [*installed_targets(place), *unreadable_targets(place)]
     if not targets:
         fix = f"`lifebus hooks install HARNESS` ({', '.join(harness_names())})"
@@ -120,35 +122,3 @@ def _check_installation(status: "InstallStatus") -> CheckResult:
     if status.trust_problem is not None:
         return CheckResult(check=check, state="warn", evidence=f"{evidence}; {status.trust_problem}")
     return CheckResult(check=check, state="ok", evidence=evidence)
-
-
-def harness_text(harness: "HarnessStatus") -> str:
-    """Return how one harness is, in one line: sessions, last event, hook and tick, files, and what is silent."""
-    parts = [
-        f"{harness.sessions} live",
-        f"{harness.open_frames} open frame{'s' if harness.open_frames > 1 else ''}" if harness.open_frames else "",
-        _last(harness.last_event.value, harness.last_event_age_s) if harness.last_event is not None else "no event yet",
-        _last("hook", harness.last_hook_age_s),
-        _last("tick", harness.last_tick_age_s),
-        f"{harness.files} files" + _newest(harness.newest_file_age_s),
-        f"{harness.skipped_records} records skipped" if harness.skipped_records else "",
-        f"SILENT: {', '.join(harness.silent)}" if harness.silent else "",
-        f"degraded: {', '.join(harness.degraded)}" if harness.degraded else "",
-    ]
-    return ", ".join(part for part in parts if part)
-
-
-def _last(what: str, age_s: int | None) -> str:
-    return f"no {what}" if age_s is None else f"{what} {duration_text(age_s)} ago"
-
-
-def _newest(age_s: int | None) -> str:
-    return "" if age_s is None else f" (newest {duration_text(age_s)} old)"
-
-
-def duration_text(seconds: int) -> str:
-    """Return a duration in its largest whole unit."""
-    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= length:
-            return f"{seconds // length} {unit}"
-    return f"{seconds} s"

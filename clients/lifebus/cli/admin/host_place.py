@@ -1,6 +1,7 @@
 """Whose directories hooks are installed into, and for which harnesses there are some."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,7 @@ def place_here() -> "HostEnvironment":
     return _place(present_settings().state_dir)
 
 
-def place_to_inspect() -> "HostEnvironment":
+def place_to_inspect(environ: Mapping[str, str] = os.environ) -> "HostEnvironment":
     """Return this user's directories for who only looks: without the settings, which take longer than the look.
 
     Raises:
@@ -34,24 +35,30 @@ def place_to_inspect() -> "HostEnvironment":
     """
     from lifebus_transports.directories import default_state_dir  # noqa: PLC0415
 
-    directory = default_state_dir()
+    directory = default_state_dir(environ)
     # The settings take it from the environment alone, too, and expand or refuse it where it is no absolute path.
-    return _place(directory) if directory.is_absolute() else place_here()
+    return _place(directory, environ) if directory.is_absolute() else place_here()
 
 
-def _place(state_dir: Path) -> "HostEnvironment":
-    import lifebus  # noqa: PLC0415
+def _place(state_dir: Path, environ: Mapping[str, str] = os.environ) -> "HostEnvironment":
     from lifebus_adapters.shared.telemetry import Surroundings  # noqa: PLC0415
     from lifebus_admin.harnesses.target import HostEnvironment, real_python  # noqa: PLC0415
     from lifebus_transports.directories import default_data_dir, home_directory  # noqa: PLC0415
 
-    sources = Path(lifebus.__file__).parent
+    hook, wrapper = (path.read_text("utf-8") for path in copied_sources())
     return HostEnvironment(
-        surroundings=Surroundings(home=str(home_directory()), environ=dict(os.environ)),
-        data_dir=default_data_dir().absolute(),
+        surroundings=Surroundings(home=str(home_directory(environ)), environ=environ),
+        data_dir=default_data_dir(environ).absolute(),
         state_dir=state_dir,
         # Hooks outlive the virtual environment that installed them.
         python=real_python(),
-        hook=sources.joinpath("hook.py").read_text("utf-8"),
-        wrapper=sources.joinpath("wrapper.py").read_text("utf-8"),
+        hook=hook,
+        wrapper=wrapper,
     )
+
+
+def copied_sources() -> tuple[Path, Path]:
+    """Return the sources that an installation copies: of the hook, and of the launcher wrapper."""
+    import lifebus  # noqa: PLC0415
+
+    return Path(lifebus.__file__).with_name("hook.py"), Path(lifebus.__file__).with_name("wrapper.py")

@@ -3,7 +3,8 @@
 import os
 import sys
 
-from lifebus.cli.bus.line_socket import ask_line, runtime_directory
+from lifebus.cli.bus.line_socket import ask_line
+from lifebus.cli.bus.own_directories import runtime_directory
 from lifebus.cli.terminal import clean, put
 from lifebus.cli.wording.plain_words import read_plain_words
 from lifebus.cli.wording.receipt_line import receipt_line, sequence_text, session_text

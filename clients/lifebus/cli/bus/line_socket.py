@@ -4,22 +4,8 @@ import posix
 import sys
 from _socket import AF_UNIX, SOCK_STREAM, SOL_SOCKET, socket
 
-TYPE_CHECKING = False  # `typing` would be a third of a command that uses this
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 _MAX_ANSWER = 16 * 1_048_576
 _NOBODY = 0o077
-
-
-def runtime_directory(environ: "Mapping[str, str]") -> str:
-    """Return the directory of the sockets, by the rules of `lifebus_transports.directories`; empty without a home."""
-    own, base, home = (environ.get(name, "") for name in ("LIFEBUS_RUNTIME_DIR", "XDG_RUNTIME_DIR", "HOME"))
-    if own:
-        return own
-    if base.startswith("/"):
-        return f"{base}/lifebus"
-    return f"{home}/.local/state/lifebus/run" if home.startswith("/") else ""
 
 
 def ask_line(directory: str, request: bytes, seconds: float = 5.0) -> bytes | None:

@@ -1,6 +1,5 @@
 """`lifebus sessions`: which sessions there are, which project they are in, and what happened in them."""
 
-import shutil
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -15,9 +14,9 @@ from lifebus.cli.connection import on_bus
 from lifebus.cli.exit_codes import ExitCode, NotThere
 from lifebus.cli.selection import Moment
 from lifebus.cli.session_names import choose_session, resolve_session
-from lifebus.cli.terminal import clean, paint, put_fact, put_json, put_table, say, time_text
-from lifebus.cli.waiting import since_text, waiting_text
+from lifebus.cli.terminal import clean, paint, put_fact, put_json, put_table, say, terminal_columns, time_text
 from lifebus.cli.wording.receipt_line import name_of
+from lifebus.cli.wording.waiting import since_text, waiting_text
 
 if TYPE_CHECKING:
     from lifebus.client import Bus
@@ -204,7 +203,15 @@ def state_text(head: "SessionHead") -> str:
         return "forgotten" if head.forgotten else "ended"
     count = len(head.open_frames)
     frames = f"open, {count} frame{'s' if count > 1 else ''}" if count else "open"
-    return f"{frames}, waits for {waiting_text(head.waiting)}" if head.waiting else frames
+    return f"{frames}, waits for {waiting_text(_plain_waits(head))}" if head.waiting else frames
+
+
+def _plain_waits(head: "SessionHead") -> list[dict[str, Any]]:
+    """Return for what a session waits as plain values."""
+    import msgspec  # noqa: PLC0415
+
+    waits: list[dict[str, Any]] = msgspec.to_builtins(head.waiting or ())
+    return waits
 
 
 def _document(head: "SessionHead") -> dict[str, Any]:
@@ -224,7 +231,7 @@ def _show_table(heads: "Sequence[SessionHead]") -> None:
         titles.insert(1, "now in")
         rows = [(row[0], folder, *row[1:]) for row, folder in zip(rows, folders, strict=True)]
     # A terminal that is not wide has the names, which all commands take; a program gets the whole ids.
-    if not sys.stdout.isatty() or shutil.get_terminal_size().columns >= _NARROW:
+    if not sys.stdout.isatty() or terminal_columns() >= _NARROW:
         titles.append("id")
         rows = [(*row, f"{one.adapter_id}/{one.harness_session_id}") for row, one in zip(rows, heads, strict=True)]
     put_table(titles, rows, color_of=_COLORS)
@@ -257,7 +264,7 @@ def _put_session(head: "SessionHead") -> None:
         "branch": head.git_branch,
         "title": head.title,
         "state": state_text(head),
-        "waiting": f"since {since_text(head.waiting[0])}" if head.waiting else None,
+        "waiting": f"since {since_text(_plain_waits(head)[0])}" if head.waiting else None,
         "began": time_text(head.started_at_epoch_s * 1_000),
         "last": f"{time_text(head.last_at_epoch_s * 1_000)}, {head.last_event.value}, {head.last_status.value}",
         "turns": head.turns,

@@ -2,7 +2,6 @@
 
 import fnmatch
 import re
-import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from lifebus.cli.connection import on_bus
 from lifebus.cli.exit_codes import ExitCode, UsageError
 from lifebus.cli.read.positions import parse_start
 from lifebus.cli.selection import Moment
-from lifebus.cli.terminal import clean, paint, put, put_bytes, say, size_text
+from lifebus.cli.terminal import clean, paint, put, put_bytes, say, size_text, terminal_columns
 from lifebus.signals import SignalReceived
 from lifebus_contract.jobs import ADAPTER
 
@@ -180,7 +179,7 @@ def _show_columns(item: "SignalReceived | Gap") -> None:
     thread, sequence, event, note = (clean(cell) for cell in short_line(item))
     widths = [width for _, width in COLUMNS]
     # Asked each time: a terminal may be resized while signals come.
-    room = max(8, shutil.get_terminal_size().columns - sum(widths[:3]) - 3)
+    room = max(8, terminal_columns() - sum(widths[:3]) - 3)
     color = "cyan" if item.event_type.startswith(f"{_ROOT}request.") else ""
     cells = [
         thread.ljust(widths[0]),

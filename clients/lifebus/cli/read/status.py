@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from lifebus.cli.admin.kept_checks import known_checks
 from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions
 from lifebus.cli.choices import OneAdapter, OneSession, parse_adapters
 from lifebus.cli.connection import on_bus
@@ -25,8 +26,11 @@ def status(*, connection: ConnectionOptions = DEFAULT_CONNECTION) -> ExitCode:
     Args:
         connection: Where the broker is, and the form of the answer.
     """
-    found, open_now = on_bus(connection, _read)
-    return show_status(found, open_now, json=connection.json)
+    import msgspec  # noqa: PLC0415  as everything that asks
+
+    found, open_now = (msgspec.to_builtins(one) for one in on_bus(connection, _read))
+    healthy = show_status(found, open_now, known_checks(), json=connection.json)
+    return ExitCode.OK if healthy else ExitCode.NEGATIVE
 
 
 async def _read(bus: "Bus") -> "tuple[BrokerStatus, list[SessionHead]]":

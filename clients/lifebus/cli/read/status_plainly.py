@@ -1,39 +1,38 @@
 """`lifebus status` without the parser, ZeroMQ and an event loop: it asks on the broker's line socket."""
 
 import os
-from typing import TYPE_CHECKING, Any
 
-from lifebus.cli.bus.line_socket import ask_line, runtime_directory
+from lifebus.cli.bus.line_socket import ask_line
+from lifebus.cli.bus.plain_connection import CONNECTION_VALUES, connection_of
+from lifebus.cli.wording.plain_json import read_json
 from lifebus.cli.wording.plain_words import read_plain_words
 
+TYPE_CHECKING = False  # `typing` would be a third of the command
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
 
 def status_plainly(words: "Sequence[str]") -> int | None:
     """Print how the broker is; None where the words are not plain, or the usual way has to say what is wrong."""
-    found = read_plain_words(words, switches=("--json",))
-    if found is None:
+    found = read_plain_words(words, values=CONNECTION_VALUES, switches=("--json",))
+    connection = None if found is None else connection_of(found, os.environ)
+    if found is None or connection is None:
         return None
-    import msgspec  # noqa: PLC0415  only where the words are plain
-
-    status, heads = _answer("status"), _answer("sessions")
+    status, heads = (_answer(verb, *connection) for verb in ("status", "sessions"))
     if status is None or heads is None:
         return None
-    from lifebus.cli.read.broker_status import show_status  # noqa: PLC0415  once there is something to show
-    from lifebus_contract.views import SessionHead  # noqa: PLC0415
-    from lifebus_transports.messages.status import BrokerStatus  # noqa: PLC0415
+    from lifebus.cli.admin.kept_checks import known_checks  # noqa: PLC0415  once there is something to show
+    from lifebus.cli.read.broker_status import show_status  # noqa: PLC0415
+    from lifebus_supervisor.version import VERSION  # noqa: PLC0415
 
-    try:
-        broker, sessions = msgspec.convert(status, BrokerStatus), msgspec.convert(heads, list[SessionHead])
-    except msgspec.ValidationError:  # a broker of another version
+    if status.get("version") != VERSION:  # its answer may have another form, which the usual way reads
         return None
-    return show_status(broker, [head for head in sessions if not head.ended], json="--json" in found)
+    open_now = [head for head in heads if not head["ended"]]
+    return 0 if show_status(status, open_now, known_checks(), json="--json" in found) else 1
 
 
-def _answer(verb: str) -> Any:
+def _answer(verb: str, directory: str, seconds: float) -> "Any":
     """Return the answer to a verb without a body, None where there is none."""
-    import msgspec  # noqa: PLC0415  as above
-
-    line = ask_line(runtime_directory(os.environ), b'{"id":1,"verb":"%s"}' % verb.encode())
-    return msgspec.json.decode(line).get("ok") if line else None
+    line = ask_line(directory, b'{"id":1,"verb":"%s"}' % verb.encode(), seconds)
+    return read_json(line).get("ok") if line else None

@@ -23,7 +23,12 @@ def session_text(adapter_id: str, session: str | None) -> str:
 
 def name_of(head: "SessionHead") -> str:
     """Return what a session is called: its short name, else its whole name."""
-    return head.name or session_text(head.adapter_id, head.harness_session_id)
+    return called(head.name, head.adapter_id, head.harness_session_id)
+
+
+def called(name: str | None, adapter_id: str, session: str) -> str:
+    """Return the name of a session that has one, else its whole name."""
+    return name or session_text(adapter_id, session)
 
 
 def sequence_text(sequence: int | None) -> str:
