@@ -8,8 +8,6 @@ from msgspec import Struct
 from lifebus_broker.ledger.log import LedgerLog
 from lifebus_broker.ledger.retention import Limits, PruneDecision
 from lifebus_contract import (
-    CallbackResponse,
-    DispatchEnvelope,
     FailureClass,
     LifecycleEvent,
     Receipt,
@@ -326,6 +324,10 @@ class Ledger(Protocol):
         """Return the heads of all sessions, newest last, or of one."""
         ...
 
+    def is_new(self, session: tuple[str, str]) -> bool:
+        """Whether no receipt of a session was ever committed; False also where that cannot be told at once."""
+        ...
+
     async def verify(self, *, tail: int | None = None) -> list[str]:
         """Check hash chain, sequences, idempotency and fold (of the last `tail` receipts); return what is wrong."""
         ...
@@ -383,18 +385,4 @@ class Ledger(Protocol):
 
     async def aclose(self) -> None:
         """Commit what is queued, then close; later appends are refused."""
-        ...
-
-
-class Invoker(Protocol):
-    """Someone who can ask a callback client: an in-process function, a ZeroMQ worker, a command."""
-
-    async def invoke(self, envelope: DispatchEnvelope, evidence: Evidence) -> CallbackResponse:
-        """Return the client's answer; the router applies the deadline itself.
-
-        What it adds to `evidence` stands in the client's receipt, however the call ends: answered, refused, cut off.
-
-        Raises:
-            LifebusError: it cannot be reached (transport_error) or answered nonsense (invalid_request).
-        """
         ...

@@ -13,7 +13,6 @@ import sys
 
 try:
     import posix
-    from _json import encode_basestring_ascii as quoted
     from _socket import AF_UNIX, SOCK_STREAM, SOL_SOCKET, socket
     from time import time
 
@@ -109,9 +108,18 @@ class _Call:
 
     def header(self, cwd: str, env: str, marks: str) -> str:
         """Return the header line, all ASCII; `env` and `marks` are JSON members already."""
-        text = '{"v":1,"call_id":' + quoted(self.call_id) + ',"adapter":' + quoted(self.adapter)
-        text += ',"hook":' + quoted(self.hook) + ',"pid":' + str(self.pid) + ',"cwd":' + quoted(cwd)
+        text = '{"v":1,"call_id":' + _quoted(self.call_id) + ',"adapter":' + _quoted(self.adapter)
+        text += ',"hook":' + _quoted(self.hook) + ',"pid":' + str(self.pid) + ',"cwd":' + _quoted(cwd)
         return text + ',"env":{' + env + '},"size":' + str(len(self.stdin)) + marks + "}\n"
+
+
+def _quoted(text: str) -> str:
+    """Return a text as a JSON string, all ASCII."""
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return '"' + text + '"'
+    from _json import encode_basestring_ascii  # noqa: PLC0415  rare, and to load it takes longer than to send the call
+
+    return encode_basestring_ascii(text)
 
 
 def _working_directory() -> str:
@@ -129,7 +137,7 @@ def _environment() -> str:
     for name in _VARIABLES:
         value = posix.environ.get(name, b"")
         if 0 < len(value) <= _MAX_TEXT:
-            members.append(quoted(name.decode()) + ":" + quoted(value.decode("utf-8", "replace")))
+            members.append(_quoted(name.decode()) + ":" + _quoted(value.decode("utf-8", "replace")))
     return ",".join(members)
 
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from lifebus_broker.ports import Evidence, Invoker
+from lifebus_broker.ports import Evidence
 from lifebus_contract import (
     CallbackResponse,
     CapabilityRequest,
@@ -16,6 +17,20 @@ from lifebus_contract.vocabulary import UNSERVABLE
 
 ClientHandler = Callable[[DispatchEnvelope], Awaitable[CallbackResponse]]
 """An in-process callback client."""
+
+
+class Invoker(Protocol):
+    """Someone who can ask a callback client: an in-process function, a ZeroMQ worker, a command."""
+
+    async def invoke(self, envelope: DispatchEnvelope, evidence: Evidence) -> CallbackResponse:
+        """Return the client's answer; the router applies the deadline itself.
+
+        What it adds to `evidence` stands in the client's receipt, however the call ends: answered, refused, cut off.
+
+        Raises:
+            LifebusError: it cannot be reached (transport_error) or answered nonsense (invalid_request).
+        """
+        ...
 
 
 class FunctionInvoker:

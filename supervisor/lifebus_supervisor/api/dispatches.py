@@ -63,7 +63,7 @@ class Dispatches:
 
 
 class WorkerInvoker:
-    """Asks one worker; fulfils `lifebus_broker.ports.Invoker` by its shape."""
+    """Asks one worker; fulfils `lifebus_broker.routing.clients.Invoker` by its shape."""
 
     def __init__(self, dispatches: Dispatches, peer: Peer, client_id: str, deadline_ms: int) -> None:
         self.peer = peer

@@ -6,8 +6,8 @@ from typing import Final
 import anyio
 from anyio.abc import TaskGroup
 
-from lifebus_broker.ports import Evidence, Invoker
-from lifebus_broker.routing.clients import CallbackClient, ClientTable
+from lifebus_broker.ports import Evidence
+from lifebus_broker.routing.clients import CallbackClient, ClientTable, Invoker
 from lifebus_contract import DeadlineExceeded, DispatchEnvelope, LifebusError
 from lifebus_supervisor.configuration.settings import ClientSettings, Settings
 from lifebus_transports.adapter_names import adapter_id_of

@@ -134,6 +134,10 @@ class MonitorTable:
 
         With `patience`, in seconds, a monitor stays as it is where the reduced state is longer in coming.
         """
+        if not monitor.position and self._ledger.is_new(monitor.key):  # nothing is to be read, and a hook waits
+            monitor.begin(self._ledger.head, None)
+            monitor.load(now, self._epoch())
+            return
         with anyio.move_on_after(patience) as waiting:
             await self._begin(monitor)
         if waiting.cancelled_caught:

@@ -110,6 +110,20 @@ async def test_what_one_turn_of_the_loop_brings_is_one_commit_of_the_loop(tmp_pa
         assert box.committers() == {LOOP}
 
 
+async def test_whether_a_session_is_new_is_told_at_once_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(tmp_path) as box:
+        monkeypatch.setattr(DiskPace, "is_quick", True)
+        await recorded(box.ledger, [entry(1)])
+        assert (box.ledger.is_new(("codex", "s1")), box.ledger.is_new(("codex", "other"))) == (False, True)
+        async with busy_thread(box.ledger):
+            assert not box.ledger.is_new(("codex", "other"))
+        assert box.ledger.is_new(("codex", "other"))
+        monkeypatch.setattr(DiskPace, "is_quick", False)
+        assert not box.ledger.is_new(("codex", "other"))
+
+
 @pytest.mark.usefixtures("quick")
 async def test_more_than_the_loop_takes_at_once_goes_to_the_thread(tmp_path: Path) -> None:
     async with opened(tmp_path) as box:

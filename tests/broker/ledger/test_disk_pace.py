@@ -15,6 +15,16 @@ def test_a_disk_that_is_not_known_is_slow_until_short_waits_are_the_average() ->
     assert quick_disk().is_quick
 
 
+def test_the_first_waits_count_more_than_later_ones_so_that_a_new_broker_soon_knows_its_disk() -> None:
+    pace = DiskPace()
+    for _ in range(2):
+        assert not pace.is_quick
+        pace.note(QUICK_S / 3)
+    assert pace.is_quick
+    pace.note(10 * QUICK_S)
+    assert not pace.is_quick
+
+
 def test_one_long_wait_makes_it_slow_until_short_ones_are_the_average_again() -> None:
     pace = quick_disk()
     pace.note(1.0)

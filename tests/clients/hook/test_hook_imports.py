@@ -7,7 +7,7 @@ import sys
 from support.clients.hook_box import COMMAND, HOOK, HookBox, answering, scripted_broker
 from support.patience import PATIENCE_S
 
-ALLOWED = {"_json", "_signal", "_socket", "posix", "time"}
+ALLOWED = {"_signal", "_socket", "posix", "time"}
 """What a call with an answer may load beyond what every Python start loads."""
 
 

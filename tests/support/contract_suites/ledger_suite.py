@@ -296,6 +296,13 @@ class LedgerContract:
             assert await ledger.sessions(("codex", "s2")) == heads[1:]
             assert await ledger.sessions(("codex", "s3")) == []
 
+    async def test_a_session_with_a_receipt_is_never_new_not_even_when_that_was_pruned(self, opened: Open) -> None:
+        async with opened() as ledger:
+            await recorded(ledger, [entry(1), entry(2, harness_session_id=None)])
+            assert not ledger.is_new(("codex", "s1"))
+            await ledger.prune(2, b"{}")
+            assert not ledger.is_new(("codex", "s1"))
+
     async def test_a_sound_ledger_verifies(self, opened: Open) -> None:
         async with opened() as ledger:
             assert await ledger.verify() == []

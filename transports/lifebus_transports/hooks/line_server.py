@@ -11,7 +11,7 @@ from typing import Any, Final
 import anyio
 import msgspec
 import structlog
-from anyio.abc import SocketAttribute, SocketStream, TaskStatus
+from anyio.abc import TaskStatus
 from msgspec import Struct
 
 from lifebus_contract import BrokerBusy, InternalError, InvalidRequest, LifebusError
@@ -27,16 +27,14 @@ from lifebus_transports.framing.json_lines import (
     encode_refusal,
 )
 from lifebus_transports.framing.lines import LineFramer, Overlong
+from lifebus_transports.hooks.connections import PeerConnection, serve_connections
 from lifebus_transports.hooks.peer import is_same_user
-from lifebus_transports.hooks.server import accept_next
 from lifebus_transports.messages.verb_types import Access, Verb
 from lifebus_transports.messages.verbs import find_verb
-from lifebus_transports.runtime_dir import check_socket_path
 
 CallVerb = Callable[[str, Document], Awaitable[Any]]
 """Returns the answer to a verb with a decoded body, or raises the `LifebusError` that refuses it."""
 
-_CHUNK: Final = 65_536
 _FOR_CONNECTIONS: Final = frozenset({Access.WORKER, Access.CONSUMER})
 
 _log = structlog.get_logger("lifebus.line_server")
@@ -66,11 +64,7 @@ async def serve_lines(
         OSError: the socket cannot be bound.
     """
     server = _LineServer(call, limits or LineServerLimits())
-    async with await anyio.create_unix_listener(check_socket_path(path), mode=0o600) as listener:
-        task_status.started()
-        async with anyio.create_task_group() as tasks:
-            while True:
-                tasks.start_soon(server.receive, await accept_next(listener, server.count_starved))
+    await serve_connections(path, server.receive, server.count_starved, task_status=task_status)
 
 
 class _LineServer:
@@ -78,21 +72,22 @@ class _LineServer:
         self._call, self._limits = call, limits
         self._in_hand = self._strangers = self._starved = 0
 
-    async def receive(self, stream: SocketStream) -> None:
+    async def receive(self, connection: PeerConnection) -> None:
         """Serve one connection from accept to close."""
-        async with stream:
-            if not is_same_user(stream.extra(SocketAttribute.raw_socket)):  # noqa: S610  no Django
+        with connection:
+            if not is_same_user(connection.raw):
                 self._refuse_stranger()
                 return
             # Refused and not queued: whoever asks in a loop must not keep others waiting.
             if self._in_hand >= self._limits.at_once:
-                await self._send(stream, encode_refusal(None, BrokerBusy("too many requests are under way; try again")))
+                busy = BrokerBusy("too many requests are under way; try again")
+                await connection.send(encode_refusal(None, busy), self._limits.send_s)
                 return
             self._in_hand += 1
             try:
-                line = await self._read(stream)
+                line = await self._read(connection)
                 if line is not None:
-                    await self._send(stream, await self._answer(line))
+                    await connection.send(await self._answer(line), self._limits.send_s)
             finally:
                 self._in_hand -= 1
 
@@ -105,17 +100,15 @@ class _LineServer:
         self._strangers += 1
         _log_rarely("line_peer_refused", self._strangers)
 
-    async def _read(self, stream: SocketStream) -> bytes | Overlong | None:
+    async def _read(self, connection: PeerConnection) -> bytes | Overlong | None:
         """Return the line, or None when the peer ends or stalls before its end."""
         lines = LineFramer(MAX_LINE)
         with anyio.move_on_after(self._limits.read_s):
-            try:
-                while not lines.is_overlong:
-                    if found := lines.feed(await stream.receive(_CHUNK)):
-                        return found[0]
-            except (anyio.EndOfStream, anyio.BrokenResourceError):
-                return None
-            return Overlong(MAX_LINE + 1)
+            while data := await connection.receive():
+                if found := lines.feed(data):
+                    return found[0]
+                if lines.is_overlong:
+                    return Overlong(MAX_LINE + 1)
         return None
 
     async def _answer(self, line: bytes | Overlong) -> bytes:
@@ -131,14 +124,6 @@ class _LineServer:
         except Exception:  # noqa: BLE001  a defect of ours costs this call, not everybody's broker
             _log.exception("line_failed", verb=request.verb)
             return encode_refusal(request.id, InternalError("the broker failed on this request; see its log"))
-
-    async def _send(self, stream: SocketStream, message: bytes) -> None:
-        """Send to a peer that may be gone, or may never read; either costs it its answer alone."""
-        with anyio.move_on_after(self._limits.send_s):
-            try:
-                await stream.send(message)
-            except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-                return
 
 
 def _log_rarely(event: str, count: int) -> None:

@@ -8,7 +8,7 @@ scope, and keeps its place among the calls that are allowed at once.  A call who
 broker was stopped for a while) counts as spooled, because nothing can be delivered to it.
 """
 
-import errno
+import asyncio
 import select
 import sys
 import time
@@ -18,14 +18,14 @@ from typing import Final
 
 import anyio
 import structlog
-from anyio.abc import SocketAttribute, SocketListener, SocketStream, TaskStatus
+from anyio.abc import TaskStatus
 from msgspec import Struct, structs
 
 from lifebus_adapters.adapter import CallerProcess, HookAnswer, HookCall
 from lifebus_contract import BrokerBusy, InvalidRequest
 from lifebus_transports.framing.hook_frames import BUSY, CallMessage, CallReader, encode_answer
+from lifebus_transports.hooks.connections import PeerConnection, serve_connections
 from lifebus_transports.hooks.peer import PeerSocket, is_same_user, peer_pid
-from lifebus_transports.runtime_dir import check_socket_path
 
 HandleCall = Callable[[HookCall], Awaitable[HookAnswer]]
 """Turns one hook call into its answer; raises `BrokerBusy` when the hook had better spool the call."""
@@ -37,9 +37,9 @@ CallerOf = Callable[[int, int | None], CallerProcess | None]
 """Turns the process id that a call claims, and the one the kernel names, into the harness's process."""
 
 _EMPTY: Final = encode_answer(HookAnswer())
-_CHUNK: Final = 65_536
-_PASSING: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.ECONNABORTED)
-_STARVED_S: Final = 0.1
+_SEND_S: Final = 1.0
+"""How long a peer may take to read its answer."""
+
 _log: Final = structlog.get_logger("lifebus.hook_server")
 
 
@@ -98,24 +98,7 @@ async def serve_hooks(
     """
     limits, counters = limits or HookServerLimits(), counters or HookServerCounters()
     server = _HookServer(handle, limits, counters, caller_of or _nobody, on_answered or _ignore)
-    async with await anyio.create_unix_listener(check_socket_path(path), mode=0o600) as listener:
-        task_status.started()
-        async with anyio.create_task_group() as tasks:
-            while True:
-                tasks.start_soon(server.receive, await accept_next(listener, server.count_starved))
-
-
-async def accept_next(listener: SocketListener, starved: Callable[[], None]) -> SocketStream:
-    """Return the next connection; while there is no descriptor for it, it waits, and `starved` is called."""
-    while True:
-        try:
-            return await listener.accept()
-        except anyio.BrokenResourceError as fault:
-            # Out of descriptors is a state that passes; any other error here would come again at once.
-            if not (isinstance(fault.__cause__, OSError) and fault.__cause__.errno in _PASSING):
-                raise
-            starved()
-            await anyio.sleep(_STARVED_S)
+    await serve_connections(path, server.receive, server.count_starved, task_status=task_status)
 
 
 class _HookServer:
@@ -140,36 +123,36 @@ class _HookServer:
         """Note that a connection could not be taken; its hook spools in the end."""
         self._count("starved")
 
-    async def receive(self, stream: SocketStream) -> None:
+    async def receive(self, connection: PeerConnection) -> None:
         """Serve one connection from accept to close."""
-        async with stream:
-            if not is_same_user(stream.extra(SocketAttribute.raw_socket)):  # noqa: S610  no Django
+        with connection:
+            if not is_same_user(connection.raw):
                 self._count("refused")
                 return
             # Answered and not queued: the hook spools the call, and nothing waits beyond its deadline.
             if self._in_hand >= self._limits.at_once:
                 self._count("busy")
-                await _send(stream, BUSY)
+                await connection.send(BUSY, _SEND_S)
                 return
             self._in_hand += 1
             try:
-                await self._serve(stream)
+                await self._serve(connection)
             finally:
                 self._in_hand -= 1
 
-    async def _serve(self, stream: SocketStream) -> None:
+    async def _serve(self, connection: PeerConnection) -> None:
         try:
-            message = await self._read(stream)
+            message = await self._read(connection)
         except InvalidRequest as fault:
             self._count("malformed", code=fault.code)
-            await _send(stream, _EMPTY)
+            await connection.send(_EMPTY, _SEND_S)
             return
         if message is None:
             self._count("cut_off")
             return
         if message.header.oversized is not None:
             self._count("oversized", adapter=message.header.adapter, size=message.header.oversized)
-        await self._answer(stream, self._call(message, stream.extra(SocketAttribute.raw_socket)))  # noqa: S610  no Django
+        await self._answer(connection, self._call(message, connection.raw))
 
     def _call(self, message: CallMessage, connection: PeerSocket) -> HookCall:
         """Return the call with what only the connection shows: whose it is, and whether its hook still waits."""
@@ -181,42 +164,36 @@ class _HookServer:
             return structs.replace(call, spooled_at_epoch_s=int(time.time()))
         return call if pid is None else structs.replace(call, process=self._caller_of(pid, peer_pid(connection)))
 
-    async def _read(self, stream: SocketStream) -> CallMessage | None:
+    async def _read(self, connection: PeerConnection) -> CallMessage | None:
         """Return the message, or None when the peer ends or stalls in the middle of it."""
         reader = CallReader()
         with anyio.move_on_after(self._limits.read_s):
-            try:
-                while (message := reader.feed(await stream.receive(_CHUNK))) is None:
-                    pass
-            except (anyio.EndOfStream, anyio.BrokenResourceError):
-                return None
-            return message
+            while data := await connection.receive():
+                if (message := reader.feed(data)) is not None:
+                    return message
         return None
 
-    async def _answer(self, stream: SocketStream, call: HookCall) -> None:
+    async def _answer(self, connection: PeerConnection, call: HookCall) -> None:
         """Have the call handled, and answer in time, with or without the result."""
-        answer: bytes | None = None
         taken = False
-        handled = anyio.Event()
 
-        async def work() -> None:
-            nonlocal answer
-            answer = await self._handled(call)
-            handled.set()
+        def give_up() -> None:
+            # The hook gives up a little later and would spool the call that is being handled here.
+            self._count("late", call_id=call.call_id)
+            connection.send_now(memoryview(_EMPTY))
+            connection.close()
 
         self._counters.calls += 1
+        late = asyncio.get_running_loop().call_later(self._limits.answer_s, give_up)
         # Shielded: a call that was taken is recorded, even while the broker stops.
         with anyio.move_on_after(self._limits.handle_s, shield=True) as scope:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(work)
-                # The hook gives up a little later and would spool the call that is being handled here.
-                with anyio.move_on_after(self._limits.answer_s):
-                    await handled.wait()
-                if not handled.is_set():
-                    self._count("late", call_id=call.call_id)
-                own = answer
-                taken = await _send(stream, _EMPTY if own is None else own) and own is not None
-                await stream.aclose()
+            try:
+                answer = await self._handled(call)
+            finally:
+                late.cancel()
+            if connection.is_open:
+                taken = await connection.send(answer or _EMPTY, _SEND_S) and answer is not None
+                connection.close()
         if scope.cancelled_caught:
             self._count("failed", call_id=call.call_id, error="deadline")
         # Behind the handler: what a late one promised is known only then.
@@ -260,14 +237,3 @@ def _has_gone(connection: PeerSocket) -> bool:
     poll = select.poll()
     poll.register(connection.fileno(), 0)
     return any(event & select.POLLHUP for _, event in poll.poll(0))
-
-
-async def _send(stream: SocketStream, message: bytes) -> bool:
-    """Send to a peer that may be gone, or may never read; return whether it was there to take the message."""
-    with anyio.move_on_after(1.0):
-        try:
-            await stream.send(message)
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            return False
-        return True
-    return False

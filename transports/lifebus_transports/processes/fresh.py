@@ -17,7 +17,7 @@ TRACEPARENT: Final = "TRACEPARENT"
 
 
 class FreshInvoker:
-    """Runs a command for each dispatch, `workers` at once; fulfils `lifebus_broker.ports.Invoker` by its shape."""
+    """Runs a command for each dispatch, `workers` at once; is an `Invoker` of `lifebus_broker.routing` by its shape."""
 
     def __init__(self, spec: CommandSpec, workers: int, commands: Commands) -> None:
         self._spec = spec

@@ -44,6 +44,11 @@ def identify(pid: int) -> CallerProcess | None:
         stat = _stat(pid)
     except OSError:
         return None
+    return _identity(pid, stat)
+
+
+def _identity(pid: int, stat: _Stat | None) -> CallerProcess | None:
+    """Return the living process that a stat is of."""
     boot = _boot_id()
     if stat is None or stat.state in _DEAD or boot is None:
         return None
@@ -67,7 +72,7 @@ def harness_of(pid: int) -> CallerProcess | None:
             return None
         # Through a shell we may be the grandchild of the harness; through `exec` its child.
         if stat.name not in _SHELLS:
-            return identify(pid)
+            return _identity(pid, stat)
         pid = stat.parent
     return None
 

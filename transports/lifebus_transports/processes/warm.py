@@ -127,7 +127,7 @@ _OWN_ENDS: Final = frozenset({Failure.KILLED, Failure.EXIT_CODE, Failure.STDIN_I
 
 
 class WarmInvoker:
-    """Asks a pool of warm workers; fulfils `lifebus_broker.ports.Invoker` by its shape.  `tasks` owns the workers."""
+    """Asks a pool of warm workers, which `tasks` owns; is an `Invoker` of `lifebus_broker.routing` by its shape."""
 
     def __init__(self, spec: CommandSpec, protocol: WarmProtocol, workers: int, tasks: TaskGroup) -> None:
         self._spec = spec

@@ -24,6 +24,7 @@ from lifebus_broker.ledger.lookups import Found, Lookups, Scope
 from lifebus_broker.ledger.refusals import BUSY, CLOSED, DISK_FULL, FAILED, OVERSIZED
 from lifebus_broker.ledger.retention import Limits, PruneDecision
 from lifebus_broker.ledger.sqlite import file as sqlite_file
+from lifebus_broker.ledger.sqlite import statements as sql
 from lifebus_broker.ledger.sqlite.checks.sound_rows import DamagedRow
 from lifebus_broker.ledger.sqlite.checks.verify import verify
 from lifebus_broker.ledger.sqlite.file import UNTRUSTED, LedgerFile, open_file
@@ -205,6 +206,11 @@ class SqliteLedger:
     async def sessions(self, session: tuple[str, str] | None = None) -> list[SessionHead]:
         """Return the heads of all sessions, newest last, or of one."""
         return await self._in_thread(self._reader.sessions, session, limiter=self._one_reader)
+
+    def is_new(self, session: tuple[str, str]) -> bool:
+        """Whether no receipt of a session was ever committed (ports.Ledger.is_new)."""
+        found = self._writer.look_now(lambda execute: execute(sql.STREAM, session).fetchall())
+        return found == []
 
     async def verify(self, *, tail: int | None = None) -> list[str]:
         """Check chain, sequences, keys and heads, of the last `tail` rows or of all; return what is wrong."""

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from enum import Enum
 from itertools import chain
 from queue import Empty, SimpleQueue
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import apsw
 from msgspec import Struct
@@ -21,7 +21,7 @@ from msgspec import Struct
 from lifebus_broker.ledger.batching import COMMIT_ROWS, COMMIT_WEIGHT, Batch, emitter_key_of, key_of
 from lifebus_broker.ledger.record_batch import RecordBatch
 from lifebus_broker.ledger.refusals import BUSY, DISK_FULL
-from lifebus_broker.ledger.sqlite.schema import busy_timeout
+from lifebus_broker.ledger.sqlite.schema import Execute, busy_timeout, executor
 from lifebus_broker.ledger.sqlite.store import Store
 from lifebus_broker.ledger.sqlite.writing.disk_pace import DiskPace
 from lifebus_broker.ledger.sqlite.writing.maintenance import Maintenance, Room, Surplus
@@ -35,6 +35,8 @@ from lifebus_broker.ports import (
     Refusal,
     StoredReceipt,
 )
+
+T = TypeVar("T")
 
 _LOOK_S: Final = 0.05
 """How long the thread may sleep while the loop commits: what it does beside appends depends on what was written."""
@@ -192,6 +194,17 @@ class Writer:
             self._look_at = now + _LOOK_S
             self._queue.put(_Order.LOOK)
         return found
+
+    def look_now(self, look: Callable[[Execute], T]) -> T | None:
+        """Return what `look` finds in the file where this is called; None where that would wait, or fails."""
+        if not self.pace.is_quick or not self._using.acquire(blocking=False):
+            return None
+        try:
+            return None if self._broken else look(executor(self._store.connection))
+        except apsw.Error:  # whoever has to know reads it on a connection of its own, and says what is wrong
+            return None
+        finally:
+            self._using.release()
 
     @contextmanager
     def _exclusively(self) -> Generator[None]:
