@@ -1,6 +1,5 @@
 """Every system call that changes a file of ours or of a harness, one method each; tests crash between any two."""
 
-import ctypes
 import errno
 import os
 import sys
@@ -75,6 +74,8 @@ class Disk:
             return False
         if call(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0:
             return True
+        import ctypes  # noqa: PLC0415  few files are exchanged, and the library is not small
+
         fault = ctypes.get_errno()
         if fault in _UNSUPPORTED:
             return False
@@ -95,5 +96,7 @@ def _renameat2() -> Callable[..., Any] | None:
     # macOS has renamex_np instead; there the caller renames.
     if sys.platform != "linux":
         return None
+    import ctypes  # noqa: PLC0415  as above
+
     call: Callable[..., Any] | None = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     return call

@@ -1,8 +1,9 @@
 """Callback clients: their events, what they require, and how long they may take."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import Struct
 
 from lifebus_broker.ports import Evidence
 from lifebus_contract import (
@@ -44,8 +45,7 @@ class FunctionInvoker:
         return await self._handler(envelope)
 
 
-@dataclass(slots=True, eq=False)
-class CallbackClient:
+class CallbackClient(Struct, eq=False):
     """One registered client.  Empty `adapters` means all; `deadline` is in seconds.
 
     `kind` is ``function``, ``worker`` or ``command``.  No hook waits for a `background` client: it may take its whole
@@ -60,8 +60,8 @@ class CallbackClient:
     deadline: float = 2.0
     kind: str = "function"
     background: bool = False
-    dispatched: int = field(default=0)
-    failed: int = field(default=0)
+    dispatched: int = 0
+    failed: int = 0
 
     @property
     def required(self) -> tuple[CapabilityRequest, ...]:

@@ -5,11 +5,11 @@ it, and what it held is delivered again.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Hashable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
 import structlog
+from msgspec import Struct
 
 from lifebus_broker.consumers.consumer import Consumer
 from lifebus_broker.consumers.table import ConsumerTable
@@ -42,8 +42,7 @@ _MAX_TURNED_AWAY: Final = 1024
 _log = structlog.get_logger("lifebus.consumers")
 
 
-@dataclass(slots=True)
-class _ConsumerLease:
+class _ConsumerLease(Struct):
     """The connection that consumes a name, with the body of its `consume`, and the time of its last call."""
 
     peer: Hashable

@@ -1,10 +1,10 @@
 """The verbs of callback workers, and the leases under which they are registered."""
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import Final
 
 import structlog
+from msgspec import Struct
 
 from lifebus_broker.routing.clients import CallbackClient, ClientTable
 from lifebus_contract import StateConflict
@@ -20,8 +20,7 @@ LEASE_S: Final = 3.0
 _log = structlog.get_logger("lifebus.workers")
 
 
-@dataclass(slots=True)
-class _WorkerLease:
+class _WorkerLease(Struct):
     """A connection that serves: as which client, on what registration, and the time of its last `serve`."""
 
     client: CallbackClient

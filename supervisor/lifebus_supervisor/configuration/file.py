@@ -2,7 +2,6 @@
 
 import os
 import re
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, cast
@@ -47,6 +46,8 @@ def read_file(path: Path) -> list[FileValue]:
     Raises:
         ConfigurationError: unreadable, another user's, too large, or not TOML; the text names the line.
     """
+    import tomllib  # noqa: PLC0415  most brokers have no file
+
     raw = _contents(path)
     if len(raw) > _MAX_BYTES:
         raise ConfigurationError([f"{path}: larger than {_MAX_BYTES} bytes"])

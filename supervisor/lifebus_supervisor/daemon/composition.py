@@ -5,10 +5,10 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from functools import partial
 
 from anyio.abc import TaskGroup
+from msgspec import Struct, structs
 
 from lifebus_adapters import ADAPTERS
 from lifebus_broker.consumers.table import ConsumerTable
@@ -81,8 +81,7 @@ from lifebus_transports.zmq.requests import RequestCounters, RequestServer
 _HOOK_SHARE = 0.8
 
 
-@dataclass(frozen=True, kw_only=True)
-class SessionWork:
+class SessionWork(Struct, frozen=True, kw_only=True):
     """What works on sessions and with them: extensions and jobs, what they may do, and the transcripts."""
 
     steering: AppServerSteering
@@ -94,8 +93,7 @@ class SessionWork:
     worker_turns: TurnAnswers
 
 
-@dataclass(frozen=True, kw_only=True)
-class Core(SessionWork):
+class Core(SessionWork, frozen=True, kw_only=True):
     """The parts of a broker that need no socket.
 
     `follower`, `retention` and `scrubber` are None where nothing durable is kept, `backups` also where none are wanted.
@@ -122,8 +120,7 @@ class Core(SessionWork):
     gateway: GatewayCounters
 
 
-@dataclass(frozen=True, kw_only=True)
-class Daemon(Core):
+class Daemon(Core, frozen=True, kw_only=True):
     """A running broker.  `bus` is the broker in this process; `halt` ends it and says how it ended."""
 
     api: Api
@@ -156,7 +153,7 @@ def compose_core(
     work = _compose_work(settings, bus, signals, registry, tasks)
     intake = AppServerIntake(bus, supervisor, recorder)
     return Core(
-        **vars(work),
+        **structs.asdict(work),
         settings=settings,
         halt=halt,
         tasks=tasks,
@@ -282,7 +279,7 @@ def compose_daemon(core: Core, stack: AsyncExitStack) -> Daemon:
             core.supervisor.environment.ticks,
         ),
     )
-    return Daemon(**vars(core), api=api, metrics=metrics, receipts=receipts, requests=requests)
+    return Daemon(**structs.asdict(core), api=api, metrics=metrics, receipts=receipts, requests=requests)
 
 
 def _compose_status(core: Core, count: Callable[[], Mapping[str, int]]) -> StatusVerbs:

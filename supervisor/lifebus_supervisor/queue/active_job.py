@@ -1,9 +1,9 @@
 """A job in memory: its durable state, what came in and is not recorded yet, and its attempt in this process."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 import anyio
+from msgspec import Struct, field
 
 from lifebus_supervisor.queue.attempt import Attempt
 from lifebus_supervisor.queue.records import JobDefinition, JobRecord, JobStanding
@@ -19,8 +19,7 @@ Event = tuple[str, bytes]
 """A signal: its name, and its envelope as JSON."""
 
 
-@dataclass(slots=True, frozen=True)
-class JobInput:
+class JobInput(Struct, frozen=True):
     """Something that came in for a job; `event` is told beside what is recorded, where there is something to tell.
 
     With `settle` somebody waits: it is dropped when it cannot be written, and he is told why.  Without, it is a fact
@@ -32,8 +31,7 @@ class JobInput:
     event: Event | None = None
 
 
-@dataclass(slots=True, eq=False)
-class ActiveJob:
+class ActiveJob(Struct, eq=False):
     """A job.  `standing` is what is durable, None as long as nothing is; `number` tells jobs in order of their coming.
 
     `records` counts those in its stream, `size` their bytes; `is_starting` says that the record of its start is on its

@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 import anyio
+from msgspec import Struct, field
 
 from lifebus_contract import LifebusError
 from lifebus_supervisor.runtime.bus.receipt_emitter import RunReceipts
@@ -22,8 +22,7 @@ Settle = Callable[[LifebusError | None], None]
 """Takes why something that came in was not recorded; None once it is durable."""
 
 
-@dataclass(slots=True, frozen=True)
-class Input:
+class Input(Struct, frozen=True):
     """Something that came in for a run.
 
     With `settle` somebody waits: it is dropped when it cannot be written, and he is told why.  Without, it is a fact
@@ -49,8 +48,7 @@ def awaited_settle() -> tuple[Settle, asyncio.Future[None]]:
     return settle, durable
 
 
-@dataclass(slots=True, eq=False)
-class ActiveRun:
+class ActiveRun(Struct, eq=False):
     """A run.  `root` is the real path that it holds.
 
     `state` is what is durable; `unwritten` are first records that are not.  `tries` has, for each step that runs in

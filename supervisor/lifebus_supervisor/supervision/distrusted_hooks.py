@@ -1,7 +1,6 @@
 """Which installed hooks their harness does not run, because its user has not agreed to them or has turned them off."""
 
 import os
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -83,6 +82,8 @@ def _reason(place: _Place) -> str | None:
 
 
 def _config(path: Path) -> dict[str, Any]:
+    import tomllib  # noqa: PLC0415  only where a harness has hooks of ours
+
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except FileNotFoundError:

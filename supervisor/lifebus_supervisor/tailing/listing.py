@@ -3,10 +3,11 @@
 import os
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import islice
 from typing import Final
+
+from msgspec import Struct
 
 from lifebus_supervisor.tailing.safe_open import UnusableFile, join_path, unusable_for
 
@@ -22,8 +23,7 @@ _Tail = tuple[str, ...]
 _Tails = frozenset[_Tail]
 
 
-@dataclass(slots=True)
-class _Folder:
+class _Folder(Struct):
     """A folder by its path below the root, the rest of the pattern for what is in it, and its listing.
 
     One that `appeared` was not there at first: everything in it is new.  `old` are folders with dates long past.

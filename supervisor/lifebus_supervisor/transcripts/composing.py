@@ -1,10 +1,10 @@
 """The transcripts of a broker, composed of their parts."""
 
 import time
-from dataclasses import dataclass
 from typing import Final
 
 from anyio.abc import TaskGroup
+from msgspec import Struct
 
 from lifebus_broker.ports import Ledger
 from lifebus_broker.routing.fan_out import Fanout
@@ -25,8 +25,7 @@ _MIB: Final = 1_048_576
 _UNKEPT_BYTES: Final = 16 * _MIB
 
 
-@dataclass(frozen=True, kw_only=True)
-class TranscriptParts:
+class TranscriptParts(Struct, frozen=True, kw_only=True):
     """The parts: the store that everybody asks, what fills, closes and bounds it, and what sessions are."""
 
     store: TranscriptStore

@@ -1,9 +1,9 @@
 """The turns of workers of a daemon, put together."""
 
 import time
-from dataclasses import dataclass
 
 from anyio.abc import TaskGroup
+from msgspec import Struct
 
 from lifebus_supervisor.actions.worker_answers import WorkerAnswers
 from lifebus_supervisor.app_server.steering import AppServerSteering
@@ -16,8 +16,7 @@ from lifebus_supervisor.worker_turns.runner import InstructionJobs
 from lifebus_supervisor.worker_turns.turn_answers import TurnAnswers
 
 
-@dataclass(frozen=True, kw_only=True)
-class WorkerTurns:
+class WorkerTurns(Struct, frozen=True, kw_only=True):
     """The type of jobs that are turns of workers, and where their ends are reported."""
 
     type: JobType

@@ -1,10 +1,9 @@
 """What the gateway counts since it began."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(slots=True)
-class GatewayCounters:
+class GatewayCounters(Struct):
     """Requests and streams; `ended_slow` are streams that ended because their client did not read."""
 
     requests: int = 0

@@ -8,11 +8,11 @@ on ``t/<adapter>/<session>/``, signals of app-servers on ``s/<adapter>/<thread>/
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
 import zmq
+from msgspec import Struct
 
 from lifebus_transports.framing.frames import (
     ALL_TOPIC,
@@ -84,8 +84,7 @@ class PublishedSignal(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class PublishCounters:
+class PublishCounters(Struct):
     """What the publisher sent since it began."""
 
     messages: int = 0

@@ -8,12 +8,12 @@ exceeds the bounds of the backlog is refused by its header alone (docs/reliabili
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from time import monotonic
 from typing import Final, Protocol
 
 import structlog
 import zmq
+from msgspec import Struct
 
 from lifebus_contract import BrokerBusy, InternalError, InvalidRequest, LifebusError, encode_msgpack
 from lifebus_contract.fields import Document
@@ -92,8 +92,7 @@ class RequestHandler(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class RequestCounters:
+class RequestCounters(Struct):
     """What passed the server since it began."""
 
     requests: int = 0

@@ -4,12 +4,12 @@ import os
 import random
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
+from msgspec import Struct
 
 from lifebus_broker.atomic_files import write_file
 from lifebus_contract import InternalError
@@ -37,8 +37,7 @@ KEY = "inbox.key"
 _MINUTE_MS = 60_000
 
 
-@dataclass(frozen=True)
-class InboxServices:
+class InboxServices(Struct, frozen=True):
     """What runs beside an inbox."""
 
     deliveries: QuestionDeliveries

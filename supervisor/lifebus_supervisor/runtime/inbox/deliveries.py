@@ -6,11 +6,11 @@ same id.  A channel that fails or hangs holds up itself only.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import anyio
 import structlog
+from msgspec import Struct
 
 from lifebus_contract import LifebusError
 from lifebus_supervisor.runtime.due.due_queue import DueQueue
@@ -36,8 +36,7 @@ _MAX_FAULT: Final = 500
 _log = structlog.get_logger("lifebus.inbox")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ConfiguredChannel:
+class ConfiguredChannel(Struct, frozen=True, kw_only=True):
     """A channel with what the configuration says of it; one try takes at most `timeout_s`."""
 
     plan: ChannelPlan

@@ -6,12 +6,12 @@ asked it.  There is no time limit; without an answer it stays open.
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import anyio
 import msgspec
 import structlog
+from msgspec import Struct
 
 from lifebus_broker.ledger.records import append_records, error_of, find_stream, pages_of
 from lifebus_broker.ports import Journal, NewRecord, Record, Refusal
@@ -54,8 +54,7 @@ Listener = Callable[[QuestionInfo], None]
 _log = structlog.get_logger("lifebus.inbox")
 
 
-@dataclass(slots=True)
-class _Entry:
+class _Entry(Struct):
     """One question: its state, None until it is durable, and how many records it has; `queued` are not written yet.
 
     `deciding` is there while a record is on its way that asks or settles it.

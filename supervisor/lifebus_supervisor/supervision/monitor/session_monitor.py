@@ -5,8 +5,9 @@ again after a restart.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from lifebus_adapters.adapter import CallerProcess
 from lifebus_adapters.app_server import ThreadClosed, ThreadOpened
@@ -38,8 +39,7 @@ _FRAME_OPENS: Final = frozenset({LifecycleEvent.FRAME_OPENING, LifecycleEvent.FR
 _BEGINS: Final = _FRAME_OPENS | {LifecycleEvent.SESSION_STARTING, LifecycleEvent.SESSION_STARTED}
 
 
-@dataclass(slots=True, kw_only=True)
-class SessionMonitor:
+class SessionMonitor(Struct, kw_only=True):
     """One session.  Times are monotonic seconds; ticks are numbers of the tick loop."""
 
     # What the ledger says of the session up to `position`; changed by `apply` alone.
