@@ -1,5 +1,6 @@
 """Memory of this process that nothing uses any more."""
 
+import ctypes
 from collections.abc import Callable
 from typing import Final
 
@@ -23,8 +24,6 @@ def keep_little_memory() -> None:
 
 def give_memory_back() -> None:
     """Have the C library give freed memory back to the system, where it can; blocks for milliseconds."""
-    import ctypes  # noqa: PLC0415  needed minutes after a start, if at all
-
     # Each thread frees into a region of its own, of which only the end is given back by itself.
     trim: Callable[[int], int] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:

@@ -1,5 +1,6 @@
 """What clients ask of an adapter and what negotiation answers."""
 
+from enum import StrEnum
 from typing import Annotated, Final, Literal
 
 from msgspec import Meta
@@ -35,6 +36,15 @@ CAPABILITIES: Final = frozenset(
     }
 )
 """Every capability a client can ask for, one per claim of a manifest (docs/contract.md 3.1)."""
+
+
+class TrustMode(StrEnum):
+    """What is done about capabilities that are not declared."""
+
+    DISABLED = "disabled"
+    WARN = "warn"
+    ENFORCED = "enforced"
+    """Also, only contents are loaded whose hash `lifebus extensions trust` recorded."""
 
 
 class CapabilityRequest(Document, frozen=True, kw_only=True, omit_defaults=True):

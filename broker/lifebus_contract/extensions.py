@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, Struct
 
+from lifebus_contract.capability import TrustMode
 from lifebus_contract.fields import Count, Document, Identifier, Metadata
 from lifebus_contract.jobs import EnqueueStatus
 
@@ -215,15 +216,6 @@ class OriginType(StrEnum):
     REPO_LOCAL = "repo_local"
     INSTALLED_PACKAGE = "installed_package"
     CONFIGURED_ROOT = "configured_root"
-
-
-class TrustMode(StrEnum):
-    """What is done about capabilities that are not declared."""
-
-    DISABLED = "disabled"
-    WARN = "warn"
-    ENFORCED = "enforced"
-    """Also, only contents are loaded whose hash `lifebus extensions trust` recorded."""
 
 
 class TrustStatus(StrEnum):

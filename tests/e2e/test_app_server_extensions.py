@@ -8,7 +8,7 @@ from pathlib import Path
 
 import lifebus
 from lifebus.live.model.scripting import prompt, run, say
-from lifebus_contract.extensions import TrustMode
+from lifebus_contract.capability import TrustMode
 from lifebus_contract.jobs import JobState
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_supervisor.extensions.settings import ExtensionSettings
@@ -16,6 +16,7 @@ from lifebus_supervisor.transcripts.session_marks import SessionKind
 from support.broker_process import until
 from support.e2e.app_server import LIFEBUS, Client, Place, place
 from support.extensions.scene import write_extension
+from support.parts import sessions_of
 from support.patience import PATIENCE_S
 from support.running import connected, running_bus
 
@@ -76,9 +77,9 @@ async def extended_place(
     manifest = MANIFEST.replace("NAME", name).replace("ACTION", action)
     write_extension(folder / "agents", name, code, manifest=manifest)
     extensions = ExtensionSettings(roots=(str(folder / "agents"),), trust_mode=TrustMode.ENFORCED)
-    async with place(with_broker=False) as on, running_bus(extensions=extensions) as daemon:
+    async with place(with_broker=False) as on, running_bus(whole=True, extensions=extensions) as daemon:
         async with connected(daemon) as bus:
-            await until(lambda: daemon.extensions.current.version != "bootstrap")
+            await until(lambda: sessions_of(daemon).extensions.current.version != "bootstrap")
             await bus.extensions.trust(name)
             assert (await bus.extensions.reload()).status == "ok"
         runtime_dir = str(daemon.settings.runtime_dir)
@@ -137,8 +138,8 @@ async def test_work_that_a_handler_queues_is_done_by_a_workers_turn(tmp_path: Pa
     async with extended_place(tmp_path, "queues", code, "*") as (on, daemon, client), connected(daemon) as bus:
         thread = await client.start()
         ended = await client.turn(thread, prompt("Work.", say("worked", 2_000)))
-        await until(lambda: bool(daemon.queue.standings()))
-        (queued,) = daemon.queue.standings()
+        await until(lambda: bool(sessions_of(daemon).queue.standings()))
+        (queued,) = sessions_of(daemon).queue.standings()
         async with asyncio.timeout(PATIENCE_S):
             job = await bus.jobs.wait(queued.job_id)
         assert (job.state, job.error) == (JobState.COMPLETED, None)
@@ -148,10 +149,10 @@ async def test_work_that_a_handler_queues_is_done_by_a_workers_turn(tmp_path: Pa
         # The worker's commands change nothing, its thread is nobody's, and its turn sets off no other job.
         assert not (on.box.project / "by-worker").exists()
         own = str(job.running_context.thread_id)
-        assert daemon.transcripts.marks.kind_of(own) is SessionKind.SYSTEM
+        assert sessions_of(daemon).transcripts.marks.kind_of(own) is SessionKind.SYSTEM
         await client.turn(thread, prompt("Go on.", say("gone on", 2_000)))
         assert own.encode() not in bytes(client.got)
-        await until(lambda: len(daemon.queue.standings()) == 2)
+        await until(lambda: len(sessions_of(daemon).queue.standings()) == 2)
         assert not [one for one in await daemon.signals.kept_threads() if one[1] == own]
         listed = await client.ask("thread/list")
         assert own not in json.dumps(listed)

@@ -15,6 +15,7 @@ from lifebus_contract.jobs import AgentInstruction, ExpectResponse, JobState, Ne
 from lifebus_supervisor.actions.ports import ControlOutcome, ControlState, PendingApproval
 from lifebus_supervisor.daemon.composition import Daemon
 from support.e2e.app_server import LIFEBUS, Client, Message, Place, place
+from support.parts import sessions_of
 from support.patience import PATIENCE_S
 from support.running import connected, running_bus, until_answered
 
@@ -24,7 +25,7 @@ async def steered_place() -> AsyncGenerator[tuple[Place, Daemon, Client]]:
     """A real server under `lifebus app-server run`, beside a broker in this process."""
     async with (
         place(with_broker=False) as on,
-        running_bus() as daemon,
+        running_bus(whole=True) as daemon,
         on.client(*LIFEBUS, "app-server", "run", "--runtime-dir", str(daemon.settings.runtime_dir), "--") as client,
     ):
         yield on, daemon, client
@@ -37,7 +38,7 @@ async def asked(client: Client, daemon: Daemon, thread: str, turn: str) -> tuple
     )
     name = approval_id(thread, turn, request["id"])
     async with asyncio.timeout(PATIENCE_S):
-        found = await until_answered(lambda: daemon.steering.approval(name), lambda one: one is not None)
+        found = await until_answered(lambda: sessions_of(daemon).steering.approval(name), lambda one: one is not None)
     assert found is not None
     assert found == PendingApproval(approval_id=name, thread_id=thread, turn_id=turn)
     return request, found
@@ -57,7 +58,7 @@ async def test_an_approval_is_decided_by_the_bus_while_the_client_waits() -> Non
             text = prompt(f"Work {number}.", run(f"touch made{number}", 2_000), say("done", 3_000))
             turn = await client.begin(thread, text)
             request, found = await asked(client, daemon, thread, turn)
-            done = await daemon.steering.decide(found, decision, DecisionScope.TURN, "reviewer")
+            done = await sessions_of(daemon).steering.decide(found, decision, DecisionScope.TURN, "reviewer")
             assert done.state is ControlState.DONE, done
             # A person who answers later changes nothing, and the stream stays whole.
             await client.send({"id": request["id"], "result": {"decision": "cancel"}})
@@ -66,7 +67,7 @@ async def test_an_approval_is_decided_by_the_bus_while_the_client_waits() -> Non
         turn = await client.begin(thread, prompt("Stop.", run("touch never", 2_000), say("done", 3_000)))
         _, found = await asked(client, daemon, thread, turn)
         assert (
-            await daemon.steering.decide(found, ApprovalDecision.CANCEL, DecisionScope.TURN)
+            await sessions_of(daemon).steering.decide(found, ApprovalDecision.CANCEL, DecisionScope.TURN)
         ).state is ControlState.DONE
         assert (await client.ended(turn))["status"] == "interrupted"
         assert await client.close() == 0
@@ -88,7 +89,7 @@ async def test_a_persons_answer_wins_whenever_it_was_there_first_and_the_outcome
             turn = await client.begin(thread, text)
             request, found = await asked(client, daemon, thread, turn)
             answer = client.send({"id": request["id"], "result": {"decision": "decline"}})
-            decide = daemon.steering.decide(found, ApprovalDecision.ACCEPT, DecisionScope.TURN)
+            decide = sessions_of(daemon).steering.decide(found, ApprovalDecision.ACCEPT, DecisionScope.TURN)
             if number % 2:
                 await answer
                 outcome = await decide
@@ -109,14 +110,14 @@ async def test_a_turn_is_steered_and_one_of_a_worker_had_and_no_answer_of_ours_r
         await asyncio.to_thread(on.model.wait_held)
 
         async def steer() -> ControlOutcome:
-            return await daemon.steering.steer(thread, held, "Also look at the tests.", "a1", "planner")
+            return await sessions_of(daemon).steering.steer(thread, held, "Also look at the tests.", "a1", "planner")
 
         async with asyncio.timeout(PATIENCE_S):
             done = await until_answered(steer, lambda one: one.state is not ControlState.UNREACHABLE)
         assert done.state is ControlState.DONE, done
         await client.ask("turn/interrupt", threadId=thread, turnId=held)
         assert (await client.ended(held))["status"] == "interrupted"
-        late = await daemon.steering.steer(thread, held, "Too late.", None)
+        late = await sessions_of(daemon).steering.steer(thread, held, "Too late.", None)
         assert late.state is ControlState.REFUSED
         assert "no active turn" in late.message
         payload = AgentInstruction(

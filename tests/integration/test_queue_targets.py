@@ -12,10 +12,10 @@ from lifebus_contract import InvalidRequest
 from lifebus_contract.jobs import EnqueueStatus, JobState, NewJob, SuggestionStatus
 from lifebus_contract.transcripts import TranscriptEntry
 from lifebus_supervisor.daemon.composition import Daemon
-from lifebus_supervisor.daemon.lifecycle import running
 from lifebus_supervisor.queue.targets import TargetSettler
 from lifebus_transports.messages.transcripts import SuggestedJob
 from support.broker_process import broker_process, until
+from support.parts import running_whole, sessions_of
 from support.patience import PATIENCE_S
 from support.running import connected, settings_in, short_directory
 from support.transcripts.boxes import until_read
@@ -50,14 +50,14 @@ async def entry_of(bus: lifebus.Bus, job_id: str, status: str) -> TranscriptEntr
 
 
 async def over(daemon: Daemon, job_id: str) -> None:
-    await until(lambda: daemon.queue.job(job_id).state is JobState.COMPLETED)
+    await until(lambda: sessions_of(daemon).queue.job(job_id).state is JobState.COMPLETED)
 
 
 async def test_an_entry_begins_and_ends_with_its_job_and_is_followed() -> None:
     with short_directory() as directory:
-        async with running(settings_in(directory)) as daemon, connected(daemon) as bus:
+        async with running_whole(settings_in(directory)) as daemon, connected(daemon) as bus:
             await bus.emit(lifebus.make_request("session.started", "codex", session=S))
-            await daemon.queue.enqueue(job("long", "sleep", "600"))
+            await sessions_of(daemon).queue.enqueue(job("long", "sleep", "600"))
             assert (await entry_of(bus, "long", "streaming")).content == "Reviewing"
             await bus.jobs.cancel("long")
             assert (await entry_of(bus, "long", "canceled")).content == "Not reviewed"
@@ -71,15 +71,15 @@ async def test_the_next_broker_ends_what_the_one_before_did_not(monkeypatch: pyt
         settings = settings_in(directory)
         with monkeypatch.context() as patch:
             patch.setattr(TargetSettler, "run", lambda _: anyio.sleep_forever())
-            async with running(settings) as daemon, connected(daemon) as bus:
+            async with running_whole(settings) as daemon, connected(daemon) as bus:
                 await bus.emit(lifebus.make_request("session.started", "codex", session=S))
-                await daemon.queue.enqueue(job("short", "echo", SUGGESTION, completionSignal=SIGNAL))
+                await sessions_of(daemon).queue.enqueue(job("short", "echo", SUGGESTION, completionSignal=SIGNAL))
                 await over(daemon, "short")
                 assert (await entry_of(bus, "short", "streaming")).content == "Reviewing"
                 assert (await bus.transcripts.suggestion(S, "k")).status == "streaming"
-        async with running(settings) as daemon, connected(daemon) as bus:
+        async with running_whole(settings) as daemon, connected(daemon) as bus:
             assert (await entry_of(bus, "short", "complete")).content == "Reviewed"
-            await until(lambda: daemon.queue.indexes.jobs["short"].require().settled)
+            await until(lambda: sessions_of(daemon).queue.indexes.jobs["short"].require().settled)
             stands = await bus.transcripts.suggestion(S, "k")
             assert (stands.status, stands.suggestion) == ("complete", "do this")
             events = bus.signals(adapter="lifebus", thread="queue/p", since="start", until_head=True)
@@ -97,10 +97,10 @@ def asked(job_id: str, key: str = "k") -> SuggestedJob:
 
 async def test_a_suggestion_is_waited_for_under_the_key_that_its_job_has_and_ends_with_the_job() -> None:
     with short_directory() as directory:
-        async with running(settings_in(directory)) as daemon, connected(daemon) as bus:
+        async with running_whole(settings_in(directory)) as daemon, connected(daemon) as bus:
             await bus.emit(lifebus.make_request("session.started", "codex", session=S))
-            await daemon.queue.enqueue(job("says", "echo", SUGGESTION, completionSignal=SIGNAL))
-            await daemon.queue.enqueue(job("mute", "sh", "-c", "exit 70"))
+            await sessions_of(daemon).queue.enqueue(job("says", "echo", SUGGESTION, completionSignal=SIGNAL))
+            await sessions_of(daemon).queue.enqueue(job("mute", "sh", "-c", "exit 70"))
             with anyio.fail_after(PATIENCE_S):
                 said = await bus.transcripts.wait_suggestion(asked("says", "of another call"))
                 assert (said.request_key, said.status, said.suggestion) == ("k", "complete", "do this")

@@ -15,7 +15,7 @@ import lifebus
 from lifebus.cli.tools import notify_loop
 from lifebus.cli.tools.notify_loop import Notifier
 from lifebus.cli.tools.notify_rules import KINDS, NoticeMessage, NoticePlan
-from lifebus_supervisor.runtime.inbox.reminders import QuietHours
+from lifebus_supervisor.runtime.inbox.quiet_hours import QuietHours
 from support.patience import PATIENCE_S
 from support.running import connected, running_bus
 

@@ -13,6 +13,7 @@ from support.adapters.app_server_recordings import RECORDINGS, chunks_of, feed
 from support.broker_process import until
 from support.extensions.scene import write_extension
 from support.integration.observing import Observer
+from support.parts import sessions_of
 from support.running import connected, running_bus
 
 EVENTS = """
@@ -51,10 +52,10 @@ async def test_an_extension_is_told_of_an_approval_and_of_the_end_of_its_turn(tm
     observed: list[Any] = [one for one in feed(AppServerStream(), chunks_of(recording)) if isinstance(one, SignalSeen)]
     write_extension(tmp_path, "listener", EVENTS, manifest=MANIFEST)
     extensions = ExtensionSettings(roots=(str(tmp_path),))
-    async with running_bus(extensions=extensions) as daemon, connected(daemon) as bus:
+    async with running_bus(whole=True, extensions=extensions) as daemon, connected(daemon) as bus:
         seen = Seen()
         # Before the extensions are loaded: what is due waits for them.
-        daemon.extensions.around = Reach(executor=seen)
+        sessions_of(daemon).extensions.around = Reach(executor=seen)
         await Observer(bus).observe(
             *[ObservedSignal(thread=one.thread or "", event_type=one.event_type, signal=one.signal) for one in observed]
         )

@@ -10,11 +10,11 @@ import lifebus
 from lifebus_broker.ports import StoredReceipt
 from lifebus_contract.transcripts import TranscriptEntry
 from lifebus_supervisor.daemon.composition import Daemon
-from lifebus_supervisor.daemon.lifecycle import running
 from lifebus_supervisor.transcripts import endings
 from lifebus_supervisor.transcripts.endings import SessionEndings
 from lifebus_transports.messages.signals import ObservedExit, ObservedFact, ObservedSignal
 from support.integration.observing import Observer, signal
+from support.parts import running_whole, sessions_of
 from support.patience import PATIENCE_S
 from support.running import connected, running_bus, settings_in, short_directory
 from support.transcripts.boxes import until_read
@@ -67,7 +67,7 @@ async def until_over(bus: lifebus.Bus, many: int = 4) -> dict[str, tuple[str, st
     [(ObservedExit(signal=9), "error", "signal 9"), (ObservedExit(exit_code=0), "canceled", "exit_code 0")],
 )
 async def test_what_a_dead_app_server_left_open_ends_and_says_why(end: ObservedExit, status: str, word: str) -> None:
-    async with running_bus() as daemon, connected(daemon) as bus:
+    async with running_bus(whole=True) as daemon, connected(daemon) as bus:
         await Observer(bus).observe(*BEFORE, end)
         found = await until_over(bus)
         assert found["i0"] == ("complete", "all of it")
@@ -86,16 +86,16 @@ async def test_it_ends_also_where_the_broker_stopped_before(monkeypatch: pytest.
         settings = settings_in(directory)
         with monkeypatch.context() as patch:
             patch.setattr(SessionEndings, "run", lambda _: anyio.sleep_forever())
-            async with running(settings) as daemon, connected(daemon) as bus:
+            async with running_whole(settings) as daemon, connected(daemon) as bus:
                 await Observer(bus).observe(*BEFORE, ObservedExit(signal=9))
                 left = await until_read(lambda: bus.transcripts.entries(T), lambda found: len(found) == 3)
                 assert shown(left)["i1"] == ("streaming", "half")
-        async with running(settings) as daemon, connected(daemon) as bus:
+        async with running_whole(settings) as daemon, connected(daemon) as bus:
             assert (await until_over(bus))["i1"] == ("error", "half")
 
 
 async def test_what_was_said_before_the_end_and_comes_late_is_taken_in() -> None:
-    async with running_bus() as daemon, connected(daemon) as bus:
+    async with running_bus(whole=True) as daemon, connected(daemon) as bus:
         observer = Observer(bus)
         await observer.observe(*BEFORE, ObservedExit(signal=9))
         await until_over(bus)
@@ -109,14 +109,14 @@ async def test_what_was_said_before_the_end_and_comes_late_is_taken_in() -> None
 
 
 async def test_a_session_that_goes_on_stays_open() -> None:
-    async with running_bus() as daemon, connected(daemon) as bus:
+    async with running_bus(whole=True) as daemon, connected(daemon) as bus:
         observer = Observer(bus)
         await observer.observe(*BEFORE, ObservedExit(signal=9))
         await until_over(bus)
         resumed = ObservedFact(fact=OPENED.fact | {"how": "resumed", "method": "thread/resume"})
         await Observer(bus, "o2").observe(resumed, begins("i3"), piece("on", "i3"))
         await until_read(lambda: bus.transcripts.entries(T), lambda found: "i3" in shown(found))
-        await daemon.transcripts.endings.close_ended()
+        await sessions_of(daemon).transcripts.endings.close_ended()
         assert shown(await bus.transcripts.entries(T))["i3"] == ("streaming", "on")
 
 
@@ -146,7 +146,7 @@ async def test_without_a_transcript_the_ends_of_sessions_cost_nothing_and_with_o
     monkeypatch.setattr(endings, "NOTE_EVERY", 8)
     with short_directory() as directory:
         settings = settings_in(directory)
-        async with running(settings) as daemon, connected(daemon) as bus:
+        async with running_whole(settings) as daemon, connected(daemon) as bus:
             await end_sessions(bus, "a", 5)
             assert (looks, await notes_of(daemon)) == (0, 0)
             await Observer(bus).observe(*BEFORE, ObservedExit(signal=9))
@@ -154,7 +154,7 @@ async def test_without_a_transcript_the_ends_of_sessions_cost_nothing_and_with_o
             with anyio.fail_after(PATIENCE_S):
                 while await notes_of(daemon) != 1:
                     pass
-        async with running(settings) as daemon, connected(daemon) as bus:
+        async with running_whole(settings) as daemon, connected(daemon) as bus:
             await end_sessions(bus, "b", 20)
             with anyio.fail_after(PATIENCE_S):
                 while await notes_of(daemon) == 1:
@@ -171,10 +171,10 @@ async def test_a_first_transcript_is_closed_also_where_its_broker_stopped_before
         settings = settings_in(directory)
         with monkeypatch.context() as patch:
             patch.setattr(SessionEndings, "run", lambda _: anyio.sleep_forever())
-            async with running(settings) as daemon, connected(daemon) as bus:
+            async with running_whole(settings) as daemon, connected(daemon) as bus:
                 await Observer(bus).observe(*BEFORE)
                 await until_read(lambda: bus.transcripts.entries(T), lambda found: len(found) == 3)
                 await Observer(bus, "o2").observe(ObservedFact(fact={**CLOSED, "session": T}))
                 assert await notes_of(daemon) == 0
-        async with running(settings) as daemon, connected(daemon) as bus:
+        async with running_whole(settings) as daemon, connected(daemon) as bus:
             assert (await until_over(bus))["i1"] == ("canceled", "half")

@@ -14,10 +14,10 @@ from lifebus_contract.extensions import EmitResult
 from lifebus_contract.jobs import NewJob, SuggestionStatus
 from lifebus_contract.transcripts import TranscriptEntry
 from lifebus_supervisor.daemon.composition import Daemon
-from lifebus_supervisor.daemon.lifecycle import running
 from support.adapters.app_server_recordings import RECORDINGS, chunks_of, feed, notice, read_messages, turn
 from support.broker_process import until
 from support.integration.observing import Observer, as_sent, drain_signals, take_signals
+from support.parts import running_whole, sessions_of
 from support.running import connected, running_bus, settings_in, short_directory
 from support.transcripts.boxes import entry, until_read
 
@@ -37,7 +37,7 @@ async def test_a_recording_is_read_followed_and_the_same_after_a_restart() -> No
     with short_directory() as directory:
         settings = settings_in(directory)
         kept: dict[str, list[TranscriptEntry]] = {}
-        async with running(settings) as daemon, connected(daemon) as bus:
+        async with running_whole(settings) as daemon, connected(daemon) as bus:
             observer = Observer(bus)
             for one in observed:
                 await observer.observe(one)
@@ -51,14 +51,14 @@ async def test_a_recording_is_read_followed_and_the_same_after_a_restart() -> No
                 assert [one["content"] for one in by_id.values()] == [one.content for one in kept[thread]]
         assert [one.content for one in kept[threads[0]]] == ["one", "Alpha alpha alpha."]
         assert [one.content for one in kept[threads[1]]] == ["two", "Beta beta beta."]
-        async with running(settings) as daemon, connected(daemon) as bus:
+        async with running_whole(settings) as daemon, connected(daemon) as bus:
             for thread in threads:
                 assert await bus.transcripts.entries(thread) == kept[thread]
             assert [one.session_id for one in await bus.transcripts.list()] == threads
 
 
 async def test_an_upsert_is_followed_with_the_merged_entry() -> None:
-    async with running_bus() as daemon, connected(daemon) as bus:
+    async with running_bus(whole=True) as daemon, connected(daemon) as bus:
         await bus.emit(lifebus.make_request("session.started", "codex", session="s1"))
         signals = bus.signals(adapter="lifebus", thread="transcript/s1", since="start")
         await bus.transcripts.upsert("s1", entry(content="all"))
@@ -107,8 +107,8 @@ async def signal_kept(daemon: Daemon, bus: lifebus.Bus, session: str) -> str:
 async def filled(daemon: Daemon, bus: lifebus.Bus, session: str) -> str:
     """Whether the item that the signal above told of is in the transcript once the filler has come by."""
     await signal_kept(daemon, bus, session)
-    await daemon.transcripts.filler.fill("codex", session)
-    names = [one.entry.message_id for one in await daemon.transcripts.store.read(session)]
+    await sessions_of(daemon).transcripts.filler.fill("codex", session)
+    names = [one.entry.message_id for one in await sessions_of(daemon).transcripts.store.read(session)]
     return "filled" if "late" in names else "no"
 
 
@@ -127,9 +127,9 @@ async def queue_target(daemon: Daemon, bus: lifebus.Bus, session: str) -> str:
     payload = {"argv": ["true"], "cwd": "/", "supplementalTargets": [{"messageId": "target", "type": "note"}]}
     job_id = f"job-{session}"
     new = NewJob(type="command", project_id=session, payload=payload, job_id=job_id, source_session_id=session)
-    await daemon.queue.enqueue(new)
-    await until(lambda: daemon.queue.indexes.jobs[job_id].require().settled)
-    found = [one.entry.status.value for one in await daemon.transcripts.store.read(session)]
+    await sessions_of(daemon).queue.enqueue(new)
+    await until(lambda: sessions_of(daemon).queue.indexes.jobs[job_id].require().settled)
+    found = [one.entry.status.value for one in await sessions_of(daemon).transcripts.store.read(session)]
     return found[-1] if found else "none"
 
 
@@ -142,14 +142,14 @@ async def synthesised(daemon: Daemon, bus: lifebus.Bus, session: str) -> str:
             told.append(payload["context"]["threadId"])
             return []
 
-    daemon.synthesis.sink = Sink()
+    sessions_of(daemon).synthesis.sink = Sink()
     changes = [{"path": "a", "kind": {"type": "add"}, "diff": "+a"}]
     item = {"type": "fileChange", "id": "f", "changes": changes}
     ids = {"threadId": session, "turnId": U}
     ask = {"method": "item/fileChange/requestApproval", "id": 0, "params": {**ids, "itemId": "f"}}
     observed = read_messages(notice("item/started", **ids, item=item), ask)
     await Observer(bus, origin=f"asks-{session}").observe(*as_sent(observed))
-    await daemon.transcripts.filler.fill("codex", session)
+    await sessions_of(daemon).transcripts.filler.fill("codex", session)
     await until_read(
         lambda: daemon.bus.ledger.journal.streams("synthesis-due"), lambda kept: not any(one.bytes for one in kept)
     )
@@ -176,17 +176,17 @@ DOORS: list[tuple[Door, dict[str, str]]] = [
 async def test_each_door_keeps_to_whose_session_it_is(door: Door, expected: dict[str, str], restarted: bool) -> None:
     with short_directory() as directory:
         settings = settings_in(directory)
-        async with running(settings) as daemon, connected(daemon) as bus:
+        async with running_whole(settings) as daemon, connected(daemon) as bus:
             await _make_sessions(daemon, bus)
             if not restarted:
                 assert await _asked(door, daemon, bus, expected) == expected
         if restarted:
-            async with running(settings) as daemon, connected(daemon) as bus:
+            async with running_whole(settings) as daemon, connected(daemon) as bus:
                 assert await _asked(door, daemon, bus, expected) == expected
 
 
 async def _make_sessions(daemon: Daemon, bus: lifebus.Bus) -> None:
-    store, observer = daemon.transcripts.store, Observer(bus)
+    store, observer = sessions_of(daemon).transcripts.store, Observer(bus)
     for session in ("user", "deleted"):
         await observer.observe(*as_sent(read_messages(turn("turn/started", session, U))))
         await bus.transcripts.upsert(session, entry())
@@ -206,7 +206,7 @@ async def _asked(door: Door, daemon: Daemon, bus: lifebus.Bus, kinds: dict[str, 
 
 
 async def test_the_deletion_of_a_thread_drops_what_was_kept_of_it() -> None:
-    async with running_bus() as daemon, connected(daemon) as bus:
+    async with running_bus(whole=True) as daemon, connected(daemon) as bus:
         observer = Observer(bus)
         await observer.observe(*as_sent(read_messages(SAID)))
         await entries_of(bus, T, bool)

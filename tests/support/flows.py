@@ -26,6 +26,7 @@ from lifebus_supervisor.runtime.rules.decisions import ObservedEnd
 from lifebus_supervisor.runtime.run_state import RunState
 from lifebus_supervisor.runtime.run_table import RunTable
 from support.integration.following import until as until_true
+from support.parts import flows_of
 from support.patience import PATIENCE_S
 from support.running import until_answered
 
@@ -179,8 +180,8 @@ def statuses(info: RunInfo) -> dict[str, StepStatus]:
 
 def use_runner(daemon: Daemon, runner: ScriptedRunner) -> RunTable:
     """Have a broker's runs run by a script, and return their table."""
-    daemon.runs.engine.runner = runner
-    return daemon.runs
+    flows_of(daemon).runs.engine.runner = runner
+    return flows_of(daemon).runs
 
 
 async def answer(daemon: Daemon, info: RunInfo, action: AnswerAction, **fields: object) -> None:
@@ -188,12 +189,12 @@ async def answer(daemon: Daemon, info: RunInfo, action: AnswerAction, **fields: 
     question_id = info.steps[0].question_id
     assert question_id is not None
     said = {"action": action, "responder": "ann", "responded_at_ms": 5} | fields
-    await daemon.inbox.answer(question_id, QuestionAnswer(**said))  # type: ignore[arg-type]
+    await flows_of(daemon).inbox.answer(question_id, QuestionAnswer(**said))  # type: ignore[arg-type]
 
 
 async def receipts_of(daemon: Daemon, run_id: str) -> list[Receipt]:
     """Return the receipts of a run once all are there."""
-    run = next(one for one in daemon.runs.runs() if one.run_id == run_id)
+    run = next(one for one in flows_of(daemon).runs.runs() if one.run_id == run_id)
     await until_true(lambda: run.receipts is not None and not run.receipts.waiting)
     page = await daemon.bus.ledger.read(Query(session=("flow", run_id), limit=1_000))
     return [decode_receipt(one.receipt) for one in page.stored]

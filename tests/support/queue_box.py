@@ -25,7 +25,7 @@ from lifebus_supervisor.queue.recovery import go_on, load_jobs
 from lifebus_supervisor.queue.rules.attempts import AttemptEnd
 from lifebus_supervisor.queue.table import JobTable
 from lifebus_supervisor.queue.targets import TargetSettler
-from lifebus_supervisor.runtime.run_engine import Clocks
+from lifebus_supervisor.runtime.clocks import Clocks
 from support.integration.following import until
 
 START_MS = 1_790_000_000_000

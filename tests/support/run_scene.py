@@ -15,13 +15,14 @@ from lifebus_contract.questions import AnswerAction, QuestionAnswer, QuestionInf
 from lifebus_contract.receipt import Receipt
 from lifebus_contract.runs import ContextSignals, CostRecord
 from lifebus_supervisor.daemon.composition import Daemon
-from lifebus_supervisor.runtime.run_engine import Clocks
+from lifebus_supervisor.runtime.clocks import Clocks
 from lifebus_supervisor.runtime.run_state import RunState
 from lifebus_supervisor.runtime.run_table import RunTable
 from lifebus_supervisor.supervision.monitor.process import ProcessState
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonitor
 from support.flows import ScriptedRunner, until, use_runner
 from support.integration.following import until as until_true
+from support.parts import flows_of
 from support.running import running_bus
 
 START_MS = 1_790_000_000_000
@@ -55,14 +56,14 @@ class Scene:
 
     async def question(self) -> QuestionInfo:
         info = await until(self.runs, self.run_id, lambda info: info.question_id is not None)
-        found = self.daemon.inbox.get(info.question_id or "")
+        found = flows_of(self.daemon).inbox.get(info.question_id or "")
         assert found is not None
         return found
 
     async def answer(self, action: AnswerAction, **fields: Any) -> None:
         question = await self.question()
         said = QuestionAnswer(action=action, responder="ann", responded_at_ms=self.times[0], **fields)
-        await self.daemon.inbox.answer(question.question.question_id, said)
+        await flows_of(self.daemon).inbox.answer(question.question.question_id, said)
         asked = question.question.question_id
         await until(self.runs, self.run_id, lambda info: info.question_id != asked)
 
@@ -95,7 +96,7 @@ class Scene:
 
 @asynccontextmanager
 async def scene(*codes: str, **given: list[int]) -> AsyncGenerator[Scene]:
-    async with running_bus() as daemon:
+    async with running_bus(whole=True) as daemon:
         runner = ScriptedRunner({**{name: [0] for name in codes}, **given})
         runs = use_runner(daemon, runner)
         times = [START_MS]

@@ -24,6 +24,7 @@ from lifebus_supervisor.configuration.settings import (
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_supervisor.daemon.lifecycle import running
 from lifebus_supervisor.extensions.settings import ExtensionSettings
+from support.parts import running_whole
 from support.patience import PATIENCE_S
 
 T = TypeVar("T")
@@ -74,9 +75,13 @@ async def running_bus(
     retention: RetentionSettings | None = None,
     extensions: ExtensionSettings | None = None,
     privacy: PrivacySettings | None = None,
+    whole: bool = False,
     **limits: int,
 ) -> AsyncIterator[Daemon]:
-    """A broker in this process with all its doors open, in a directory of its own unless one is given."""
+    """A broker in this process with all its doors open, in a directory of its own unless one is given.
+
+    With `whole`, all its parts are made at once.
+    """
     with short_directory() if directory is None else nullcontext(directory) as home:
         settings = settings_in(
             home,
@@ -87,7 +92,7 @@ async def running_bus(
             privacy=privacy,
             **limits,
         )
-        async with running(settings) as daemon:
+        async with running_whole(settings) if whole else running(settings) as daemon:
             yield daemon
 
 

@@ -140,10 +140,8 @@ class ObservationVerbs:
         return {"observe": self._observe, "signals": self._read, "threads": self._threads}
 
     def counters(self) -> Mapping[str, int]:
-        """Return what `status` says of signals."""
+        """Return what `status` says of observations."""
         return {
-            "signals_stored": self._log.stored,
-            "signals_dropped": self._log.dropped,
             "signals_withheld": self.withheld,
             "observations_missing": self.missing,
             "observations_replayed": self.replayed,

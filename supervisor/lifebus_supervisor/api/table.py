@@ -34,22 +34,34 @@ class BoundVerb(Struct, frozen=True):
     handle: Handler
 
 
-def bind(families: Iterable[Handlers]) -> dict[str, BoundVerb]:
+class BoundVerbs(dict[str, BoundVerb]):
+    """Verbs with their handlers, each put together when it is first called: the types of most are never needed."""
+
+    def __init__(self, handlers: Handlers) -> None:
+        super().__init__()
+        self._handlers = handlers
+
+    def __missing__(self, name: str) -> BoundVerb:
+        bound = self[name] = BoundVerb(VERBS[name], self._handlers[name])
+        return bound
+
+
+def bind(families: Iterable[Handlers]) -> BoundVerbs:
     """Return every verb of the table with its handler.
 
     Raises:
         ValueError: a verb has no handler or two, or a handler has no verb.
     """
-    bound: dict[str, BoundVerb] = {}
+    handlers: dict[str, Handler] = {}
     for family in families:
         for name, handler in family.items():
-            if name not in VERBS or name in bound:
+            if name not in VERBS or name in handlers:
                 raise ValueError(f"`{name}` is no verb of the table, or is served twice")
-            bound[name] = BoundVerb(VERBS[name], handler)
+            handlers[name] = handler
     # Checked when the broker starts, so that no call finds a verb without a handler.
-    if missing := VERBS.keys() - bound.keys():
+    if missing := VERBS.keys() - handlers.keys():
         raise ValueError(f"no handler for {', '.join(sorted(missing))}")
-    return bound
+    return BoundVerbs(handlers)
 
 
 def durable_handlers(served: Mapping[str, Work]) -> Handlers:

@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta, Struct
 
 from lifebus_contract.fields import Identifier
-from lifebus_supervisor.runtime.inbox.reminders import QuietHours
+from lifebus_supervisor.runtime.inbox.quiet_hours import QuietHours
 from lifebus_supervisor.runtime.inbox.settings import check_url
 
 ReportedKind = Literal["waits", "escalations", "idle", "ends", "failures", "pressure", "silence"]

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from anyio.abc import TaskGroup
 from msgspec import Struct, structs
@@ -20,34 +21,21 @@ from lifebus_broker.routing.fan_out import Fanout
 from lifebus_broker.routing.registry import Registry
 from lifebus_broker.signals.log import SignalLog
 from lifebus_contract import IdSource
-from lifebus_supervisor.actions.actions import Actions
-from lifebus_supervisor.actions.composing import compose_actions
-from lifebus_supervisor.actions.worker_answers import AnsweringCommands, WorkerAnswers
 from lifebus_supervisor.api.api import Api
 from lifebus_supervisor.api.consumers import Consumers
 from lifebus_supervisor.api.dispatches import Dispatches
 from lifebus_supervisor.api.emissions import EmissionVerbs
-from lifebus_supervisor.api.extensions import ExtensionVerbs
-from lifebus_supervisor.api.flows import FlowVerbs
-from lifebus_supervisor.api.inbox import InboxVerbs
-from lifebus_supervisor.api.jobs import JobVerbs
-from lifebus_supervisor.api.observations import ObservationVerbs, SteeringVerbs
 from lifebus_supervisor.api.operations import OperationVerbs
 from lifebus_supervisor.api.reads import ReadVerbs
 from lifebus_supervisor.api.snapshots import SnapshotVerbs
 from lifebus_supervisor.api.status import StatusVerbs
-from lifebus_supervisor.api.transcripts import TranscriptVerbs
 from lifebus_supervisor.api.workers import Workers
-from lifebus_supervisor.app_server.intake import AppServerIntake
-from lifebus_supervisor.app_server.steering import AppServerSteering
+from lifebus_supervisor.app_server.recorder import AppServerRecorder
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.corrections.corrector import Corrector
 from lifebus_supervisor.daemon.halt import Halt
+from lifebus_supervisor.daemon.parts import Part
 from lifebus_supervisor.daemon.sockets import ZmqSockets
-from lifebus_supervisor.extensions.composing import compose_extensions, is_hidden
-from lifebus_supervisor.extensions.extensions import Extensions
-from lifebus_supervisor.extensions.passes import Reach
-from lifebus_supervisor.extensions.session_settings import KnownSettings
 from lifebus_supervisor.hook_intake.calls import HookCalls
 from lifebus_supervisor.hook_intake.intake import HookIntake
 from lifebus_supervisor.jobs.backups import BackupTask, compose_backups
@@ -55,48 +43,47 @@ from lifebus_supervisor.jobs.retention import RetentionTask
 from lifebus_supervisor.jobs.scrubber import Scrubber, compose_scrubber
 from lifebus_supervisor.jobs.state_follower import StateFollowerTask, compose_follower
 from lifebus_supervisor.metrics.page import MetricSources
-from lifebus_supervisor.queue.composing import compose_queue
-from lifebus_supervisor.queue.table import JobTable
-from lifebus_supervisor.runtime.composing import compose_runs, watch_contexts
-from lifebus_supervisor.runtime.inbox.inbox import Inbox
-from lifebus_supervisor.runtime.limits.live_context import contexts_of_tries
-from lifebus_supervisor.runtime.run_table import RunTable
 from lifebus_supervisor.supervision.closing import SessionClosing
 from lifebus_supervisor.supervision.composition import compose_supervisor
 from lifebus_supervisor.supervision.driving import drive
 from lifebus_supervisor.supervision.report import harness_statuses, waiting_sessions
 from lifebus_supervisor.supervision.supervisor import Supervisor
-from lifebus_supervisor.synthesis.extension_sink import ExtensionSink
-from lifebus_supervisor.synthesis.synthesizer import Synthesizer
-from lifebus_supervisor.transcripts.composing import TranscriptParts, compose_transcripts
-from lifebus_supervisor.transcripts.session_marks import SessionKinds
-from lifebus_supervisor.worker_turns.composing import compose_worker_turns
-from lifebus_supervisor.worker_turns.turn_answers import TurnAnswers
 from lifebus_transports.http.counters import GatewayCounters
+from lifebus_transports.messages.verbs import FAMILIES
 from lifebus_transports.processes import Commands
 from lifebus_transports.zmq.receipts import ReceiptPublisher
 from lifebus_transports.zmq.requests import RequestCounters, RequestServer
+
+if TYPE_CHECKING:
+    from lifebus_supervisor.daemon.flow_work import FlowWork
+    from lifebus_supervisor.daemon.session_work import SessionWork
+
+_HERE: Final = "lifebus_supervisor.daemon"
+
+NOTHING_DONE: Final = dict.fromkeys(
+    (
+        "questions_open",
+        "notifications_failing",
+        "jobs_open",
+        "jobs_running",
+        "signals_withheld",
+        "observations_missing",
+        "observations_replayed",
+        "lines_dropped",
+    ),
+    0,
+)
+"""The counters of parts that are not made."""
 
 # Which part of the time that a hook waits callback clients may take; the rest is the way there and back
 _HOOK_SHARE = 0.8
 
 
-class SessionWork(Struct, frozen=True, kw_only=True):
-    """What works on sessions and with them: extensions and jobs, what they may do, and the transcripts."""
-
-    steering: AppServerSteering
-    actions: Actions
-    extensions: Extensions
-    queue: JobTable
-    transcripts: TranscriptParts
-    synthesis: Synthesizer
-    worker_turns: TurnAnswers
-
-
-class Core(SessionWork, frozen=True, kw_only=True):
+class Core(Struct, frozen=True, kw_only=True):
     """The parts of a broker that need no socket.
 
     `follower`, `retention` and `scrubber` are None where nothing durable is kept, `backups` also where none are wanted.
+    `sessions` and `flows` are made when they are needed.
     """
 
     settings: Settings
@@ -106,10 +93,9 @@ class Core(SessionWork, frozen=True, kw_only=True):
     signals: SignalLog
     supervisor: Supervisor
     follower: StateFollowerTask | None
-    observations: ObservationVerbs
     consumers: Consumers
-    inbox: Inbox
-    runs: RunTable
+    sessions: Part["SessionWork"]
+    flows: Part["FlowWork"]
     snapshots: SnapshotVerbs
     retention: RetentionTask | None
     scrubber: Scrubber | None
@@ -147,13 +133,7 @@ def compose_core(
     consumers = Consumers(ConsumerTable(ledger, tasks, time.monotonic), time.monotonic)
     snapshots = SnapshotVerbs(settings, bus, follower)
     corrector = Corrector(bus, time.time)
-    inbox = Inbox(ledger.journal, lambda: time.time_ns() // 1_000_000)
-    runs = compose_runs(settings, bus, inbox, tasks, partial(contexts_of_tries, supervisor.monitors))
-    supervisor.after_pass = watch_contexts(runs).look
-    work = _compose_work(settings, bus, signals, registry, tasks)
-    intake = AppServerIntake(bus, supervisor, recorder)
     return Core(
-        **structs.asdict(work),
         settings=settings,
         halt=halt,
         tasks=tasks,
@@ -161,12 +141,9 @@ def compose_core(
         signals=signals,
         supervisor=supervisor,
         follower=follower,
-        observations=ObservationVerbs(
-            signals, intake, registry, work.transcripts.store, work.worker_turns, work.steering.gone
-        ),
         consumers=consumers,
-        inbox=inbox,
-        runs=runs,
+        sessions=_session_part(settings, bus, signals, supervisor, recorder, tasks),
+        flows=_flow_part(settings, bus, supervisor, tasks),
         snapshots=snapshots,
         retention=_compose_retention(settings, ledger, follower, snapshots, consumers),
         scrubber=compose_scrubber(settings, ledger),
@@ -178,64 +155,36 @@ def compose_core(
     )
 
 
-def _compose_work(
-    settings: Settings, bus: EventBus, signals: SignalLog, registry: Registry, tasks: TaskGroup
-) -> SessionWork:
-    """Make what works on sessions and with them."""
-    transcripts = compose_transcripts(settings, bus.ledger, signals, registry, bus.fanout)
-    answers = WorkerAnswers(transcripts.store, lambda: time.time_ns() // 1_000_000)
-    steering = AppServerSteering(time.monotonic)
-    turns = compose_worker_turns(settings.queue, steering, transcripts.marks, answers, tasks)
-    queue = compose_queue(
-        settings,
-        bus,
-        signals,
-        tasks,
-        transcripts.store,
-        transcripts.suggestions,
-        further=[turns.type],
-        commands=partial(AnsweringCommands, answers=answers),
-    )
-    turns.answers.record = queue.answered
-    actions = compose_actions(bus.ledger.journal, transcripts, queue, tasks, control=steering)
-    reach = Reach(executor=actions, jobs=queue, settings=KnownSettings(signals, transcripts.marks))
-    extensions = _compose_extensions(settings, bus, signals, reach, transcripts.store.marks, tasks)
-    # A worker acts by the extensions and the actions, which need the queue that the worker stands in.
-    answers.executor, answers.agents = actions, extensions
-    synthesis = Synthesizer(bus.ledger.journal, transcripts.filler, transcripts.suggestions, bus.ids.make)
-    synthesis.sink = ExtensionSink(extensions, lambda: time.time_ns() // 1_000_000)
-    return SessionWork(
-        steering=steering,
-        actions=actions,
-        extensions=extensions,
-        queue=queue,
-        transcripts=transcripts,
-        synthesis=synthesis,
-        worker_turns=turns.answers,
-    )
+def _session_part(  # noqa: PLR0917  all that it is made of
+    settings: Settings,
+    bus: EventBus,
+    signals: SignalLog,
+    supervisor: Supervisor,
+    recorder: AppServerRecorder,
+    tasks: TaskGroup,
+) -> Part["SessionWork"]:
+    def compose() -> "SessionWork":
+        from lifebus_supervisor.daemon.session_work import compose_session_work  # noqa: PLC0415  few brokers need it
+
+        return compose_session_work(settings, bus, signals, supervisor, recorder, tasks)
+
+    families = ("app_server_verbs", "extension_verbs", "job_verbs", "transcript_verbs")
+    return Part(f"{_HERE}.session_work", compose, (verb for family in families for verb in FAMILIES[family]))
+
+
+def _flow_part(settings: Settings, bus: EventBus, supervisor: Supervisor, tasks: TaskGroup) -> Part["FlowWork"]:
+    def compose() -> "FlowWork":
+        from lifebus_supervisor.daemon.flow_work import compose_flow_work  # noqa: PLC0415  few brokers need it
+
+        return compose_flow_work(settings, bus, supervisor, tasks)
+
+    return Part(f"{_HERE}.flow_work", compose, (*FAMILIES["inbox_verbs"], *FAMILIES["flow_verbs"]))
 
 
 def _compose_hooks(settings: Settings, bus: EventBus, supervisor: Supervisor, corrector: Corrector) -> HookIntake:
     # Clients get less than the hook waits, or their answers would arrive at a closed connection.
     budget_s = settings.limits.hook_answer_ms / 1000 * _HOOK_SHARE
     return HookIntake(HookCalls(bus, ADAPTERS, budget_s, supervision=supervisor, on_lost=corrector.on_lost), settings)
-
-
-def _compose_extensions(  # noqa: PLR0917  a step of the composition
-    settings: Settings, bus: EventBus, signals: SignalLog, reach: Reach, kinds: SessionKinds, tasks: TaskGroup
-) -> Extensions:
-    """Make the extensions, which reach so much of the broker."""
-    extensions = compose_extensions(
-        settings.extensions,
-        settings.runtime_dir,
-        journal=bus.ledger.journal,
-        fanout=bus.fanout,
-        signals=signals,
-        tasks=tasks,
-    )
-    extensions.around = reach
-    extensions.hidden = partial(is_hidden, kinds)
-    return extensions
 
 
 def _compose_bus(settings: Settings, registry: Registry, ledger: Ledger, fanout: Fanout, tasks: TaskGroup) -> EventBus:
@@ -311,22 +260,18 @@ def _compose_api(core: Core, receipts: ReceiptPublisher, status: StatusVerbs) ->
         ReadVerbs(core.bus.ledger, receipts.publish_marker, core.follower).handlers(),
         status.handlers(),
         operations.handlers(),
-        core.observations.handlers(),
-        SteeringVerbs(core.steering, core.actions).handlers(),
         core.consumers.handlers(),
-        InboxVerbs(core.inbox).handlers(),
-        ExtensionVerbs(core.extensions).handlers(),
         core.snapshots.handlers(),
-        FlowVerbs(core.runs, core.settings.state_dir).handlers(),
-        JobVerbs(core.queue).handlers(),
-        TranscriptVerbs(core.transcripts.store, core.transcripts.suggestions, core.synthesis).handlers(),
+        core.sessions.handlers(),
+        core.flows.handlers(),
     )
     return Api(families, core.tasks, reads=core.settings.limits.backfills)
 
 
 async def _drop_session(core: Core, adapter_id: str, session: str) -> None:
     """Drop what is kept of a session beside its receipts: what was said in it, and the signals of its thread."""
-    await core.transcripts.store.delete(session)
+    work = await core.sessions.use()
+    await work.transcripts.store.delete(session)
     await core.signals.forget(adapter_id, session)
 
 
@@ -380,13 +325,13 @@ def _counters(core: Core, requests: RequestCounters, receipts: ReceiptPublisher,
         "dispatches": core.bus.dispatches,
         "ticks_transient": core.bus.fanout.transient,
         "peers_refused": refused,
-        "questions_open": core.inbox.open_count,
-        "notifications_failing": core.inbox.failing_count,
-        "jobs_open": core.queue.indexes.open_count,
-        "jobs_running": core.queue.turns.running,
+        **NOTHING_DONE,
+        **({} if core.sessions.made is None else core.sessions.made.counters()),
+        **({} if core.flows.made is None else core.flows.made.counters()),
+        "signals_stored": core.signals.stored,
+        "signals_dropped": core.signals.dropped,
         "facts_merged": core.supervisor.merged,
         **core.hooks.counters(),
-        **core.observations.counters(),
         **({} if core.follower is None else core.follower.counters()),
         **core.snapshots.counters(),
         **(core.gateway.as_status() if core.settings.gateway.enabled else {}),

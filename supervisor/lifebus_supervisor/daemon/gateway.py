@@ -116,10 +116,11 @@ def _serving(daemon: Daemon) -> "AbstractAsyncContextManager[Serving]":
             f"the gateway needs {fault.name}; run: pip install 'lifebus[http]'", code="gateway_missing"
         ) from fault
     settings = daemon.settings
-    marks = daemon.transcripts.marks
+    sessions = daemon.sessions
 
     def kind_of(session_id: str) -> Literal["user", "system", "deleted"]:
-        return marks.kind_of(session_id).value
+        # Where nothing was ever done with sessions, none is marked.
+        return "user" if sessions.made is None else sessions.made.transcripts.marks.kind_of(session_id).value
 
     return serving(
         settings.gateway,

@@ -18,19 +18,18 @@ from lifebus_supervisor.daemon.gateway import open_gateway
 from lifebus_supervisor.daemon.halt import EXIT_IO, EXIT_OK, Halt
 from lifebus_supervisor.daemon.lines import open_line_socket
 from lifebus_supervisor.daemon.notification_rules import running_rules
-from lifebus_supervisor.daemon.optional_parts import add_configured_clients, start_configured_renewals
+from lifebus_supervisor.daemon.optional_parts import (
+    add_configured_clients,
+    needed_at_start,
+    start_configured_renewals,
+)
 from lifebus_supervisor.daemon.periodic import publish_beacon, publish_beacons, sweep_leases
 from lifebus_supervisor.daemon.process import set_up_process
 from lifebus_supervisor.daemon.sockets import claim_sockets
 from lifebus_supervisor.daemon.storage import close_ledger, hold_state, open_ledger, open_signals
 from lifebus_supervisor.metrics.text_file import MetricsFile
-from lifebus_supervisor.queue.composing import start_queue
-from lifebus_supervisor.queue.recovery import load_jobs
-from lifebus_supervisor.runtime.composing import recover_runs, start_runs
-from lifebus_supervisor.runtime.inbox.composing import start_inbox
 from lifebus_supervisor.supervision.composition import recover_sessions, start_supervision
 from lifebus_supervisor.supervision.reloading import reload_manifests
-from lifebus_transports.processes import Commands
 from lifebus_transports.processes.ignored import not_ignored
 from lifebus_transports.runtime_dir import take_runtime_dir
 
@@ -83,7 +82,7 @@ async def running(settings: Settings) -> AsyncGenerator[Daemon]:
         tasks = await stack.enter_async_context(anyio.create_task_group())
         signals = await open_signals(settings, ledger, stack)
         core = compose_core(settings, halt, registry, ledger=ledger, fanout=fanout, signals=signals, tasks=tasks)
-        stack.callback(core.runs.close)
+        stack.callback(core.flows.close)
         await _recover(core)
         daemon = compose_daemon(core, stack)
         await _start(daemon)
@@ -109,10 +108,8 @@ async def _recover(core: Core) -> None:
     await recover_sessions(core.supervisor, follower, tasks)
     await core.snapshots.start(fanout, tasks)
     await core.consumers.open(fanout)
-    await core.inbox.open()
-    await core.transcripts.load()
-    await recover_runs(core.runs)
-    await load_jobs(core.queue)
+    for part in await needed_at_start(core):
+        await part.load()
     add_configured_clients(core)
 
 
@@ -127,16 +124,12 @@ async def _start(daemon: Daemon) -> None:
     if daemon.follower is not None:
         daemon.follower.is_serving.set()
     start_supervision(daemon.supervisor, settings, tasks)
-    await start_inbox(settings.inbox, settings.state_dir, daemon.inbox, Commands(tasks).run_once, tasks)
-    await start_runs(daemon.runs, tasks)
-    start_queue(daemon.queue, tasks)
-    await daemon.extensions.start(tasks)
+    await daemon.flows.start()
+    await daemon.sessions.start()
     tasks.start_soon(daemon.corrector.run)
     tasks.start_soon(publish_beacons, daemon)
     tasks.start_soon(sweep_leases, daemon)
     tasks.start_soon(daemon.signals.enforce_quota)
-    daemon.transcripts.start(tasks)
-    tasks.start_soon(daemon.synthesis.run)
     if (file := settings.metrics_file) is not None:
         tasks.start_soon(MetricsFile(file, settings.metrics.every_s, daemon.metrics.text).run)
     for job in (daemon.retention, daemon.scrubber, daemon.backups):
@@ -148,8 +141,8 @@ async def _stop(daemon: Daemon) -> None:
     """Take nothing new, finish what was taken, announce the end, and keep what the next start can use."""
     # Before anything is awaited: what comes in from here on is refused as busy and asked again.
     daemon.api.stopping = True
-    daemon.runs.engine.stop()
-    daemon.queue.turns.stop()
+    daemon.flows.stop()
+    daemon.sessions.stop()
     while _is_unfinished(daemon):  # noqa: ASYNC110  the writer is a thread
         await anyio.sleep(0.01)
     await anyio.lowlevel.checkpoint()  # the acknowledgements of the last commit are sent in this turn of the loop
@@ -165,11 +158,8 @@ def _is_unfinished(daemon: Daemon) -> bool:
     """Whether something taken is not durable yet; once the ledger has failed, nothing will be."""
     if daemon.halt.exit_code == EXIT_IO:
         return False
-    # A job that is asked to end is queued again, and loses no attempt.
-    if daemon.queue.turns.running:
-        return True
     is_writing = daemon.bus.dispatches or daemon.bus.ledger.status().queued or daemon.corrector.is_pending
-    return bool(is_writing or daemon.runs.is_finishing or daemon.actions.is_finishing)
+    return bool(is_writing or daemon.flows.is_finishing or daemon.sessions.is_finishing)
 
 
 async def _handle_signals(signals: AsyncIterator[signal.Signals], daemon: Daemon) -> None:

@@ -1,7 +1,44 @@
-"""Parts of a broker that few settings ask for: each is imported where it is asked for, and costs nothing elsewhere."""
+"""Parts of a broker that few ask for: each is imported where it is asked for, and costs nothing elsewhere."""
+
+from typing import Any, Final
+
+import anyio.to_thread
 
 from lifebus_supervisor.daemon.composition import Core
+from lifebus_supervisor.daemon.parts import Part, has_left
+from lifebus_supervisor.extensions.root_paths import has_any
+from lifebus_supervisor.runtime.inbox.settings import InboxSettings
 from lifebus_transports.processes import Commands
+
+SESSION_STREAMS: Final = (
+    "signal/",
+    "observed",
+    "transcript",
+    "session-marks",
+    "job/",
+    "action",
+    "synthesis-due",
+    "extension-",
+)
+"""What the names of the streams begin with that work on sessions leaves in the journal, and what it is made from."""
+
+FLOW_STREAMS: Final = ("run/", "question/")
+"""The same of flows and the inbox."""
+
+
+async def needed_at_start(core: Core) -> list[Part[Any]]:
+    """Return the parts that are needed from the start on; others have nothing to act on before their first verb.
+
+    Raises:
+        LifebusError: the journal cannot be read.
+    """
+    settings, journal = core.settings, core.bus.ledger.journal
+    extends = await anyio.to_thread.run_sync(has_any, settings.extensions, settings.runtime_dir)
+    asks = (
+        (core.sessions, extends, SESSION_STREAMS),
+        (core.flows, settings.inbox != InboxSettings(), FLOW_STREAMS),
+    )
+    return [part for part, is_asked_for, streams in asks if is_asked_for or await has_left(journal, streams)]
 
 
 def add_configured_clients(core: Core) -> None:

@@ -1,6 +1,5 @@
 """The extensions of a broker, made of its settings and its other parts."""
 
-import os
 import time
 import uuid
 from functools import partial
@@ -20,13 +19,12 @@ from lifebus_supervisor.extensions.folders import remove_copies
 from lifebus_supervisor.extensions.journal import AuditLog, TrustStore
 from lifebus_supervisor.extensions.loading import Rules
 from lifebus_supervisor.extensions.process_host import ProcessHost
+from lifebus_supervisor.extensions.root_paths import COPIES, absolute_root
 from lifebus_supervisor.extensions.rules.discovery import Root
-from lifebus_supervisor.extensions.settings import AUTO, ExtensionSettings
+from lifebus_supervisor.extensions.settings import ExtensionSettings
 from lifebus_supervisor.transcripts.session_marks import SessionKind, SessionKinds
-from lifebus_transports.directories import default_config_path
 from lifebus_transports.messages.extensions.host import ExtensionLog
 
-_COPIES = "extensions"
 _TRANSCRIPT = "transcript/"
 
 _log = structlog.get_logger("lifebus.extensions")
@@ -42,7 +40,7 @@ def compose_extensions(
     tasks: TaskGroup,
 ) -> Extensions:
     """Make the extensions; nothing is loaded yet."""
-    copies = runtime_dir / _COPIES
+    copies = runtime_dir / COPIES
     remove_copies(copies)  # those of a broker that was killed
     child = ChildSettings(memory_mb=settings.memory_mb, environment=settings.environment)
     extensions = Extensions(
@@ -70,7 +68,7 @@ def roots_of(settings: ExtensionSettings) -> tuple[Root, ...]:
         (OriginType.INSTALLED_PACKAGE, settings.package_roots),
         (OriginType.CONFIGURED_ROOT, settings.configured_roots),
     )
-    return tuple(Root(origin, _absolute(path)) for origin, paths in named for path in paths)
+    return tuple(Root(origin, absolute_root(path)) for origin, paths in named for path in paths)
 
 
 def is_hidden(kinds: SessionKinds, _adapter_id: str, session: str) -> bool:
@@ -83,9 +81,3 @@ def write_log(line: ExtensionLog) -> None:
     """Write what an extension logs into the broker's log, which bounds it."""
     level = line.level if line.level in {"debug", "info", "warning", "error"} else "info"
     getattr(_log, level)("extension_log", module=line.module_name, message=line.message, fields=line.fields)
-
-
-def _absolute(path: str) -> str:
-    if path == AUTO:
-        return str(default_config_path(os.environ).parent / "agents")
-    return os.path.abspath(os.path.expanduser(path))  # noqa: PTH100, PTH111  as text, and without following links

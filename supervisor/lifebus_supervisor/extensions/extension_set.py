@@ -7,7 +7,8 @@ from typing import Final
 import anyio
 from msgspec import Struct
 
-from lifebus_contract.extensions import ExtensionCapabilities, ExtensionInfo, LoadError, TrustMode
+from lifebus_contract.capability import TrustMode
+from lifebus_contract.extensions import ExtensionCapabilities, ExtensionInfo, LoadError
 from lifebus_supervisor.extensions.ports import ExtensionHost
 from lifebus_supervisor.extensions.rules.dispatch import Handler
 

@@ -88,12 +88,18 @@ class Extensions:
         """Whether any root is there; without one nothing runs."""
         return any(Path(root.path).is_dir() for root in self._rules.roots)
 
-    async def start(self, tasks: TaskGroup) -> None:
-        """Begin to load in the background, and to dispatch; a bad extension is left out and said."""
+    async def start(self, tasks: TaskGroup, *, loads: bool = True) -> None:
+        """Begin to load in the background, and to dispatch; a bad extension is left out and said.
+
+        Without `loads` nothing is loaded before a reload.
+
+        Raises:
+            LifebusError: the journal cannot be read; nothing has begun.
+        """
         self._tasks = tasks
-        tasks.start_soon(self.events.run)
         await self._trust.open()
-        if await anyio.to_thread.run_sync(lambda: self.has_roots):
+        tasks.start_soon(self.events.run)
+        if loads and await anyio.to_thread.run_sync(lambda: self.has_roots):
             tasks.start_soon(self._load_at_start)
         else:
             self.loaded.set()

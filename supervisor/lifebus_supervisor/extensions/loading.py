@@ -7,6 +7,7 @@ from typing import Final
 import anyio.to_thread
 from msgspec import Struct
 
+from lifebus_contract.capability import TrustMode
 from lifebus_contract.extensions import (
     Compatibility,
     ExtensionCapabilities,
@@ -15,7 +16,6 @@ from lifebus_contract.extensions import (
     LoadError,
     LoadErrorCode,
     TrustEvaluation,
-    TrustMode,
     TrustStatus,
 )
 from lifebus_supervisor.extensions.extension_set import ExtensionSet, PassHandler

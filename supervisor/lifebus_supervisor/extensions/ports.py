@@ -5,7 +5,8 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from lifebus_contract.extensions import ActionOutcome, ActionRequest, ActionScope, ExtensionCapabilities, TrustMode
+from lifebus_contract.capability import TrustMode
+from lifebus_contract.extensions import ActionOutcome, ActionRequest, ActionScope, ExtensionCapabilities
 from lifebus_contract.jobs import Enqueued, NewJob
 from lifebus_transports.messages.extensions.host import HandlerCall, HandlerReturn, LoadedModule, ModuleSource, ToolUser
 

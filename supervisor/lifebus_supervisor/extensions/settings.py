@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from lifebus_contract.extensions import TrustMode
+from lifebus_contract.capability import TrustMode
 
 AUTO: Final = "auto"
 """The root that stands for `agents` beside the configuration file."""

@@ -5,7 +5,8 @@ from typing import Any
 import msgspec
 
 from lifebus_contract import CapabilityRefused, InvalidRequest
-from lifebus_contract.extensions import ExtensionCapabilities, TrustMode
+from lifebus_contract.capability import TrustMode
+from lifebus_contract.extensions import ExtensionCapabilities
 from lifebus_contract.jobs import NewJob
 from lifebus_supervisor.extensions.pass_log import log_undeclared
 from lifebus_supervisor.extensions.ports import JobQueue, SessionSettings

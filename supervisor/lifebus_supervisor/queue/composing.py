@@ -14,8 +14,7 @@ from lifebus_supervisor.queue.ports import JobRunner, JobType, SuggestedRequests
 from lifebus_supervisor.queue.recovery import go_on
 from lifebus_supervisor.queue.table import JobTable
 from lifebus_supervisor.queue.targets import TargetSettler
-from lifebus_supervisor.runtime.composing import wall_clocks
-from lifebus_supervisor.runtime.run_engine import Clocks
+from lifebus_supervisor.runtime.clocks import Clocks, wall_clocks
 
 
 def compose_queue(  # noqa: PLR0913, PLR0917  all that it is made of

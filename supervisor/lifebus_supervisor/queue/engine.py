@@ -33,7 +33,7 @@ from lifebus_supervisor.queue.records import (
 from lifebus_supervisor.queue.rules.attempts import AttemptEnd, StopReason, after_attempt, unfit_result
 from lifebus_supervisor.queue.rules.events import events_of, progress_event
 from lifebus_supervisor.runtime.active_run import awaited_settle
-from lifebus_supervisor.runtime.run_engine import Clocks
+from lifebus_supervisor.runtime.clocks import Clocks
 
 CHECKPOINT_RECORDS: Final = 64
 """Records of one job after which its whole state is written and the older ones are dropped."""

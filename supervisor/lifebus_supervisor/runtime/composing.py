@@ -1,8 +1,6 @@
 """The runs of a daemon, put together, recovered and started."""
 
 import os
-import random
-import time
 from typing import Final
 
 import anyio
@@ -12,22 +10,18 @@ from lifebus_broker.routing.bus import EventBus
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.runtime.bus.failure_client import FailureClient
 from lifebus_supervisor.runtime.bus.receipt_emitter import ReceiptEmitter
+from lifebus_supervisor.runtime.clocks import Clocks, wall_clocks
 from lifebus_supervisor.runtime.limits.accounts import MeasureContexts, unmeasured
 from lifebus_supervisor.runtime.limits.context_watch import ContextWatch
 from lifebus_supervisor.runtime.ports import Questions, TryRunner
 from lifebus_supervisor.runtime.recovery import go_on, load_runs
-from lifebus_supervisor.runtime.run_engine import Clocks, RunEngine
+from lifebus_supervisor.runtime.run_engine import RunEngine
 from lifebus_supervisor.runtime.run_journal import RunJournal
 from lifebus_supervisor.runtime.run_table import RunTable
 from lifebus_supervisor.runtime.tries import Tries
 
 _OWNERS_S: Final = 2.0
 """How often the broker looks whether the clients are still there that run runs."""
-
-
-def wall_clocks() -> Clocks:
-    """Return the clock of the system, and its randomness."""
-    return Clocks(lambda: time.time_ns() // 1_000_000, random.random)
 
 
 def compose_runs(  # noqa: PLR0917  all that it is made of

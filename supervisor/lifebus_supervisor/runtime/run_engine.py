@@ -20,6 +20,7 @@ from lifebus_contract.runs import StepStatus
 from lifebus_supervisor.runtime.active_run import ActiveRun, Input, Make, awaited_settle
 from lifebus_supervisor.runtime.bus.receipt_emitter import MAX_WAITING, ReceiptEmitter, RunReceipts
 from lifebus_supervisor.runtime.bus.receipts import emissions_of
+from lifebus_supervisor.runtime.clocks import Clocks
 from lifebus_supervisor.runtime.due.due_times import DueTimes
 from lifebus_supervisor.runtime.ports import Questions, TryRunner
 from lifebus_supervisor.runtime.rules.decisions import ObservedEnd, carry_on, decide, end_records
@@ -45,13 +46,6 @@ _EMITTED_EVERY: Final = 64
 """After so many records it is noted up to which one the receipts are durable."""
 
 _log = structlog.get_logger("lifebus.runtime")
-
-
-class Clocks(Struct, frozen=True):
-    """What the engine may not decide by itself: the time in milliseconds since the epoch, and the drawn jitter."""
-
-    now_ms: Callable[[], int]
-    draw: Callable[[], float]
 
 
 class _Batch(Struct, frozen=True, kw_only=True):

@@ -20,6 +20,7 @@ from lifebus_supervisor.hook_intake.calls import HookCalls
 from lifebus_transports.messages.signals import ObservedSignal
 from support.containers import endless_caches, large_containers
 from support.effort import effort
+from support.parts import sessions_of
 from support.running import connected, running_bus, until_answered
 from support.transcripts.boxes import entry
 
@@ -51,7 +52,7 @@ OTHERS = {
     # the table of verbs, which is whole at the start
     "Daemon.api._verbs",
     # the variables of the broker
-    "Daemon.runs.engine.runner._environ._data",
+    "Daemon.supervisor.after_pass>ContextWatch._engine.runner._environ._data",
 }
 
 
@@ -87,7 +88,7 @@ async def tell(daemon: Daemon, number: int) -> None:
     thread = f"app-{number}"
     started = ObservedSignal(thread=thread, event_type="app_server.thread.started", signal=b'{"params":{}}')
     await daemon.signals.record("observer", number + 1, "opencode", [started])
-    await daemon.transcripts.store.upsert(thread, entry("m1", content="said"))
+    await sessions_of(daemon).transcripts.store.upsert(thread, entry("m1", content="said"))
 
 
 async def caught_up(daemon: Daemon) -> None:
@@ -125,7 +126,7 @@ def replayed(daemon: Daemon) -> Stores:
 
 
 async def test_nothing_in_memory_grows_with_sessions_that_are_over() -> None:
-    async with running_bus() as daemon, connected(daemon) as bus:
+    async with running_bus(whole=True) as daemon, connected(daemon) as bus:
         calls = HookCalls(daemon.bus, ADAPTERS, 1.0, supervision=daemon.supervisor)
         before = endless_caches()
         for number in range(SESSIONS):
@@ -150,7 +151,7 @@ async def test_nothing_in_memory_grows_with_sessions_that_are_over() -> None:
 
 async def test_a_session_that_comes_back_goes_on_as_if_nothing_had_been_put_away(tmp_path: Path) -> None:
     for restarted in (False, True):
-        async with running_bus(directory=tmp_path) as daemon, connected(daemon) as bus:
+        async with running_bus(whole=True, directory=tmp_path) as daemon, connected(daemon) as bus:
             if not restarted:
                 for number in range(4 * FEW):
                     await bus.emit([*life_of(number)])

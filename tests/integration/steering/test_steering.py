@@ -16,6 +16,7 @@ from lifebus_supervisor.actions.ports import ControlOutcome, ControlState, Pendi
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_transports.messages.steering import DecidedApproval
 from support.integration.steering import Scene, scene
+from support.parts import sessions_of
 from support.patience import PATIENCE_S
 from support.running import connected, running_bus, until_answered
 
@@ -34,15 +35,17 @@ async def test_an_approval_is_decided_while_the_client_waits_and_its_late_answer
         await at.client.until("item/commandExecution/requestApproval")
         found = await at.pending()
         assert found == PendingApproval(approval_id=approval_id("t1", "u1", 0), thread_id="t1", turn_id="u1")
-        done = await at.daemon.steering.decide(found, ApprovalDecision.ACCEPT, DecisionScope.SESSION, "reviewer")
+        done = await sessions_of(at.daemon).steering.decide(
+            found, ApprovalDecision.ACCEPT, DecisionScope.SESSION, "reviewer"
+        )
         assert done.state is ControlState.DONE, done
         await at.client.until("turn/completed")
         await at.client.say(id=0, result={"decision": "decline"})
         answered = await receipts_until(at.daemon, "operator", "answered")
         assert answered.telemetry_summary["answered_by"] == "reviewer"
         assert answered.telemetry_summary["decision"] == "acceptForSession"
-        assert await at.daemon.steering.approval("u1:0") is None
-        late = await at.daemon.steering.decide(found, ApprovalDecision.ACCEPT, DecisionScope.TURN)
+        assert await sessions_of(at.daemon).steering.approval("u1:0") is None
+        late = await sessions_of(at.daemon).steering.decide(found, ApprovalDecision.ACCEPT, DecisionScope.TURN)
         assert late.state is ControlState.LATE
         await at.client.begin("on", 4)
         answers = [one["result"]["decision"] for one in at.read_by_server() if "method" not in one]
@@ -55,7 +58,7 @@ async def test_a_person_who_answers_first_wins() -> None:
         await at.client.until("item/commandExecution/requestApproval")
         found = await at.pending()
         await at.client.say(id=0, result={"decision": "decline"})
-        done = await at.daemon.steering.decide(found, ApprovalDecision.ACCEPT, DecisionScope.TURN)
+        done = await sessions_of(at.daemon).steering.decide(found, ApprovalDecision.ACCEPT, DecisionScope.TURN)
         assert done.state is ControlState.LATE
         completed = await at.client.until("item/completed")
         assert completed["params"]["item"]["status"] == "decline"
@@ -85,7 +88,7 @@ async def test_what_is_never_answered_is_unknown_when_its_time_is_over(monkeypat
         # Time for the server to be asked on any machine; what counts is that it has not answered by then.
         monkeypatch.setattr("lifebus_supervisor.app_server.steering.TURN_S", 3)
         monkeypatch.setattr("lifebus_supervisor.app_server.steering._GRACE_S", PATIENCE_S)
-        assert (await at.daemon.steering.steer("t1", "u1", "silence", None)).state is ControlState.UNKNOWN
+        assert (await sessions_of(at.daemon).steering.steer("t1", "u1", "silence", None)).state is ControlState.UNKNOWN
         await at.client.say(id=9, method="turn/interrupt", params={"threadId": "t1", "turnId": "u1"})
         await at.client.until("turn/completed")
 
@@ -96,7 +99,7 @@ async def test_a_killed_observer_changes_nothing_for_the_client_and_what_it_knew
         await at.client.until("item/commandExecution/requestApproval")
         found = await at.pending()
         at.box.observer().kill()
-        done = await at.daemon.steering.decide(found, ApprovalDecision.ACCEPT, DecisionScope.TURN)
+        done = await sessions_of(at.daemon).steering.decide(found, ApprovalDecision.ACCEPT, DecisionScope.TURN)
         assert done.state in {ControlState.UNREACHABLE, ControlState.UNKNOWN}
         await at.client.say(id=0, result={"decision": "accept"})
         await at.client.until("turn/completed")
@@ -106,9 +109,9 @@ async def test_a_killed_observer_changes_nothing_for_the_client_and_what_it_knew
 
 
 async def test_nothing_is_steered_where_no_app_server_is() -> None:
-    async with running_bus() as daemon:
-        assert await daemon.steering.approval("u1:0") is None
-        assert (await daemon.steering.steer("t1", "u1", "text", "a")).state is ControlState.UNREACHABLE
+    async with running_bus(whole=True) as daemon:
+        assert await sessions_of(daemon).steering.approval("u1:0") is None
+        assert (await sessions_of(daemon).steering.steer("t1", "u1", "text", "a")).state is ControlState.UNREACHABLE
 
 
 async def test_the_next_broker_learns_from_the_observer_what_was_sent_and_what_was_not(monkeypatch: Any) -> None:
@@ -120,17 +123,19 @@ async def test_the_next_broker_learns_from_the_observer_what_was_sent_and_what_w
     async with scene() as at:
         await at.client.begin("work")
         assert (await at.steered("u1", "first")).state is ControlState.DONE
-        assert (await at.daemon.steering.steer("t1", "u1", "more", "sent", before=note)).state is ControlState.DONE
-        refused = await at.daemon.steering.steer("t1", "u9", "late", "refused", before=note)
+        assert (
+            await sessions_of(at.daemon).steering.steer("t1", "u1", "more", "sent", before=note)
+        ).state is ControlState.DONE
+        refused = await sessions_of(at.daemon).steering.steer("t1", "u9", "late", "refused", before=note)
         assert refused.state is ControlState.REFUSED
         # Time for the server to be asked on any machine; what counts is that it has not answered by then.
         monkeypatch.setattr("lifebus_supervisor.app_server.steering.TURN_S", 3)
         monkeypatch.setattr("lifebus_supervisor.app_server.steering._GRACE_S", PATIENCE_S)
-        silent = await at.daemon.steering.steer("t1", "u1", "silence", "unanswered", before=note)
+        silent = await sessions_of(at.daemon).steering.steer("t1", "u1", "silence", "unanswered", before=note)
         assert silent.state is ControlState.UNKNOWN
         (origin,) = set(asked)
         monkeypatch.setattr("lifebus_supervisor.app_server.steering.RETURN_S", PATIENCE_S)
-        steering = (await at.broker_again()).steering
+        steering = sessions_of(await at.broker_again()).steering
         found = [await steering.steered(name, origin) for name in ("sent", "refused", "unanswered", "never")]
         assert [None if one is None else one.state for one in found] == [
             ControlState.DONE,
@@ -152,14 +157,14 @@ async def test_an_action_decides_an_approval_and_the_receipt_names_who_asked_for
         payload = {"approvalId": "u1:0", "decision": "decline"}
         request = ActionRequest(action_type="approval.decide", payload=payload, idempotency_key="k")
         for _ in range(2):  # under its key it is done once
-            done = await at.daemon.actions.execute(request, ActionScope(), requested_by="supervisor-agent")
+            done = await sessions_of(at.daemon).actions.execute(request, ActionScope(), requested_by="supervisor-agent")
             assert done.status is ActionStatus.PERFORMED, done
         completed = await at.client.until("item/completed")
         assert completed["params"]["item"]["status"] == "decline"
         answered = await receipts_until(at.daemon, "operator", "answered")
         assert answered.telemetry_summary["answered_by"] == "supervisor-agent"
         other = ActionRequest(action_type="approval.decide", payload=payload)
-        late = await at.daemon.actions.execute(other, ActionScope(), requested_by="supervisor-agent")
+        late = await sessions_of(at.daemon).actions.execute(other, ActionScope(), requested_by="supervisor-agent")
         assert late.status is ActionStatus.ALREADY_RESOLVED
 
 
@@ -205,5 +210,5 @@ async def test_a_script_decides_for_a_session_under_the_name_of_its_user() -> No
 
 async def is_settled(at: Scene, name: str) -> bool:
     """Whether an observer has seen an approval settled; it may not have read so far yet."""
-    await at.daemon.steering.approval(name)
-    return at.daemon.steering.is_settled(name)
+    await sessions_of(at.daemon).steering.approval(name)
+    return sessions_of(at.daemon).steering.is_settled(name)

@@ -16,6 +16,7 @@ from support.broker_process import broker_process, until
 from support.extensions.scene import write_extension
 from support.integration.steering import Scene, app_server, lines_of, scene
 from support.integration.workers import begun, instruction, job, turns_of
+from support.parts import sessions_of
 from support.patience import PATIENCE_S
 from support.running import connected, short_directory, until_answered
 
@@ -72,7 +73,7 @@ async def test_a_worker_has_a_turn_of_which_nobody_else_sees_anything_and_its_in
     extensions = ExtensionSettings(roots=(str(tmp_path / "agents"),))
     async with scene(extensions=extensions) as at, connected(at.daemon) as bus:
         await ready(at)
-        await until(lambda: bool(at.daemon.extensions.current.modules))
+        await until(lambda: bool(sessions_of(at.daemon).extensions.current.modules))
         notes = {"m1": "looks good", "m2": "tests are missing"}
         answer = intents(*({"messageId": name, "content": text} for name, text in notes.items()))
         first = await done(bus, job(f"say {answer}", expects="action_intents"))
@@ -99,7 +100,7 @@ async def test_a_worker_has_a_turn_of_which_nobody_else_sees_anything_and_its_in
         }
         await at.client.begin("on", 9)  # behind everything that the server has said of the worker
         assert "t2" not in json.dumps(at.client.got)
-        assert at.daemon.transcripts.marks.kind_of("t2") is SessionKind.SYSTEM
+        assert sessions_of(at.daemon).transcripts.marks.kind_of("t2") is SessionKind.SYSTEM
         assert not [one async for one in _receipts(bus) if one.harness_session_id == "t2"]
         assert not [one for one in await at.daemon.signals.kept_threads() if one[1] == "t2"]
 
@@ -176,7 +177,7 @@ async def test_a_turn_whose_app_server_ends_is_known_not_to_have_come_to_its_end
 
 async def _place(daemon: Daemon, job_id: str) -> None:
     """It is durable where a job is done."""
-    await until(lambda: daemon.queue.job(job_id).running_context.turn_id is not None)
+    await until(lambda: sessions_of(daemon).queue.job(job_id).running_context.turn_id is not None)
 
 
 async def test_the_next_observer_ends_a_turn_whose_observer_was_killed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,13 +5,15 @@ from typing import Any
 
 import msgspec
 
-from lifebus_contract.extensions import ActionResult, ActionStatus, EmitResult, RuntimeEvent, TrustMode
+from lifebus_contract.capability import TrustMode
+from lifebus_contract.extensions import ActionResult, ActionStatus, EmitResult, RuntimeEvent
 from lifebus_contract.jobs import JobState
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_supervisor.extensions.settings import ExtensionSettings
 from support.broker_process import until
 from support.extensions.scene import write_extension
 from support.integration.observing import Observer, signal
+from support.parts import sessions_of
 from support.running import connected, running_bus, short_directory
 
 ASKING = """
@@ -44,7 +46,7 @@ def event(asks: object) -> RuntimeEvent:
 
 async def told(daemon: Daemon, asks: object) -> ActionResult:
     """Return what becomes of what an extension asks for."""
-    results: list[EmitResult] = await daemon.extensions.emit(event(asks))
+    results: list[EmitResult] = await sessions_of(daemon).extensions.emit(event(asks))
     (result,) = results
     assert isinstance(result, ActionResult), msgspec.json.encode(result)
     return result
@@ -57,8 +59,8 @@ async def test_what_an_extension_asks_for_is_done_once_also_over_a_restart(tmp_p
     command = {"argv": ["true"], "cwd": "/"}
     job = request("queue.enqueue", {"type": "command", "projectId": "p1", "payload": command}, idempotencyKey="j")
     with short_directory() as home:
-        async with running_bus(directory=home, extensions=extensions) as daemon, connected(daemon) as bus:
-            await until(lambda: daemon.extensions.current.version != "bootstrap")
+        async with running_bus(whole=True, directory=home, extensions=extensions) as daemon, connected(daemon) as bus:
+            await until(lambda: sessions_of(daemon).extensions.current.version != "bootstrap")
             await bus.extensions.trust("asking")
             await bus.extensions.reload()
             await Observer(bus).observe(signal("s1"))
@@ -76,8 +78,8 @@ async def test_what_an_extension_asks_for_is_done_once_also_over_a_restart(tmp_p
             other = request("transcript.upsert", {"sessionId": "s2", "entry": ENTRY})
             refused = await told(daemon, other)
             assert (refused.details or {})["code"] == "scope_session_mismatch"
-        async with running_bus(directory=home, extensions=extensions) as daemon, connected(daemon) as bus:
-            await until(lambda: bool(daemon.extensions.current.modules))
+        async with running_bus(whole=True, directory=home, extensions=extensions) as daemon, connected(daemon) as bus:
+            await until(lambda: bool(sessions_of(daemon).extensions.current.modules))
             assert await told(daemon, upsert) == first
             again = await told(daemon, job)
             assert again == queued

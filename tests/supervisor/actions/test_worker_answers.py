@@ -9,13 +9,13 @@ import anyio
 import pytest
 import structlog
 
+from lifebus_contract.capability import TrustMode
 from lifebus_contract.extensions import (
     ActionOutcome,
     ActionRequest,
     ActionScope,
     ActionStatus,
     ExtensionCapabilities,
-    TrustMode,
 )
 from lifebus_contract.jobs import ExpectResponse, JobState, NewJob
 from lifebus_supervisor.actions.rules.answers import WorkerJob
@@ -32,6 +32,7 @@ from support.actions.boxes import SCOPE, steer, upsert
 from support.broker_process import until
 from support.extensions.scene import write_extension
 from support.integration.observing import Observer, signal
+from support.parts import sessions_of
 from support.running import connected, running_bus
 from support.transcripts.boxes import Box, transcript_box
 
@@ -283,8 +284,8 @@ async def test_a_command_is_a_worker(tmp_path: Path) -> None:
         "worker": {"agent": "reviewer", "jobKind": "review", "turnId": "t1"},
     }
     extensions = ExtensionSettings(roots=(str(tmp_path / "agents"),))
-    async with running_bus(extensions=extensions) as daemon, connected(daemon) as bus:
-        await until(lambda: bool(daemon.extensions.current.modules))
+    async with running_bus(whole=True, extensions=extensions) as daemon, connected(daemon) as bus:
+        await until(lambda: bool(sessions_of(daemon).extensions.current.modules))
         await Observer(bus).observe(signal("s1"))
         new = NewJob(type="command", project_id="p1", source_session_id="s1", payload=payload)
         done = await bus.jobs.wait((await bus.jobs.enqueue(new)).job.id)

@@ -8,10 +8,12 @@ from typing import Any
 from msgspec import structs
 
 import lifebus
-from lifebus_contract.extensions import ActionOutcome, ActionRequest, ActionScope, ActionStatus, TrustMode
+from lifebus_contract.capability import TrustMode
+from lifebus_contract.extensions import ActionOutcome, ActionRequest, ActionScope, ActionStatus
 from lifebus_supervisor.extensions.settings import ExtensionSettings
 from support.broker_process import until
 from support.integration.observing import Observer, signal
+from support.parts import sessions_of
 from support.paths import EXAMPLES, REPOSITORY
 from support.running import connected, running_bus
 
@@ -47,19 +49,21 @@ async def test_the_example_queues_a_review_and_asks_for_a_note(tmp_path: Path) -
     for path in (tmp_path / EXAMPLE.name, *(tmp_path / EXAMPLE.name).iterdir()):
         path.chmod(0o755)
     settings = ExtensionSettings(roots=(str(tmp_path),), trust_mode=TrustMode.ENFORCED)
-    async with running_bus(extensions=settings) as daemon, connected(daemon) as bus:
-        await until(lambda: daemon.extensions.current.version != "bootstrap")
+    async with running_bus(whole=True, extensions=settings) as daemon, connected(daemon) as bus:
+        await until(lambda: sessions_of(daemon).extensions.current.version != "bootstrap")
         await bus.extensions.trust("turn_review")
         assert (await bus.extensions.reload()).status == "ok"
         transcript = Transcript()
         # The queue is the broker's own: a job that it does not take is no example.
-        daemon.extensions.around = structs.replace(daemon.extensions.around, executor=transcript)
+        sessions_of(daemon).extensions.around = structs.replace(
+            sessions_of(daemon).extensions.around, executor=transcript
+        )
         event = "app_server.turn.completed"
         turns = [turn(1, "completed"), turn(2, "failed")]
         await Observer(bus).observe(*(signal("t1", event=event, **one) for one in turns))
         await bus.emit(lifebus.make_request("session.started", "codex", session="s1"))
         emitted = await bus.emit(lifebus.make_request("context.compacted", "codex", session="s1"))
-        await until(lambda: bool(daemon.queue.standings() and transcript.asked))
+        await until(lambda: bool(sessions_of(daemon).queue.standings() and transcript.asked))
         (job,) = [await bus.jobs.show(one.id) for one in await bus.jobs.list()]
     assert (job.project_id, job.type, job.dedupe_key) == ("session:t1", "command", "review:u2")
     assert job.payload == {"argv": ["review-turn", "t1", "u2"], "cwd": "/"}

@@ -12,6 +12,7 @@ import pytest
 
 import lifebus
 from lifebus_contract import InvalidRequest, StateConflict
+from lifebus_contract.capability import TrustMode
 from lifebus_contract.extensions import (
     ActionOutcome,
     ActionRequest,
@@ -20,7 +21,6 @@ from lifebus_contract.extensions import (
     ExtensionInfo,
     LoadErrorCode,
     RuntimeEvent,
-    TrustMode,
 )
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_supervisor.extensions import loading
@@ -29,6 +29,7 @@ from lifebus_supervisor.extensions.settings import ExtensionSettings
 from support.broker_process import until
 from support.extensions.scene import write_extension
 from support.integration.observing import EVENT, Observer, signal
+from support.parts import sessions_of
 from support.running import connected, running_bus
 
 LISTENER = """
@@ -72,21 +73,21 @@ def settings(*roots: Path, mode: TrustMode = TrustMode.WARN) -> ExtensionSetting
 
 async def loaded(daemon: Daemon) -> Sequence[ExtensionInfo]:
     """Return what is loaded once the start is over."""
-    await until(lambda: daemon.extensions.current.version != "bootstrap")
-    return daemon.extensions.current.modules
+    await until(lambda: sessions_of(daemon).extensions.current.version != "bootstrap")
+    return sessions_of(daemon).extensions.current.modules
 
 
 def modules_of(daemon: Daemon) -> list[str]:
-    return [one.module_name for one in daemon.extensions.current.modules]
+    return [one.module_name for one in sessions_of(daemon).extensions.current.modules]
 
 
 async def test_handlers_are_told_receipts_and_signals_once_they_are_durable(tmp_path: Path) -> None:
     write_extension(tmp_path, "listener", LISTENER, manifest=MANIFEST)
-    async with running_bus(extensions=settings(tmp_path)) as daemon, connected(daemon) as bus:
+    async with running_bus(whole=True, extensions=settings(tmp_path)) as daemon, connected(daemon) as bus:
         (info,) = await loaded(daemon)
         assert info.trust.status.value == "accepted"
         seen = Seen()
-        daemon.extensions.around = Reach(executor=seen)
+        sessions_of(daemon).extensions.around = Reach(executor=seen)
         emitted = await bus.emit(lifebus.make_request("session.started", "codex", session="s1"))
         await Observer(bus).observe(signal("t7", session={"id": "t7", "title": None, "projectId": "p1"}))
         await until(lambda: len(seen.asked) == 2)
@@ -104,10 +105,10 @@ async def test_handlers_are_told_receipts_and_signals_once_they_are_durable(tmp_
 
 async def test_the_events_of_one_session_come_in_their_order(tmp_path: Path) -> None:
     write_extension(tmp_path, "listener", LISTENER, manifest=MANIFEST)
-    async with running_bus(extensions=settings(tmp_path)) as daemon, connected(daemon) as bus:
+    async with running_bus(whole=True, extensions=settings(tmp_path)) as daemon, connected(daemon) as bus:
         await loaded(daemon)
         seen = Seen()
-        daemon.extensions.around = Reach(executor=seen)
+        sessions_of(daemon).extensions.around = Reach(executor=seen)
         for thread in ("a", "b"):
             await Observer(bus, thread).observe(*(signal(thread) for _ in range(40)))
         await until(lambda: len(seen.asked) == 80)
@@ -118,11 +119,11 @@ async def test_the_events_of_one_session_come_in_their_order(tmp_path: Path) -> 
 
 async def test_sessions_that_are_deleted_or_the_systems_are_kept_from_extensions(tmp_path: Path) -> None:
     write_extension(tmp_path, "listener", LISTENER, manifest=MANIFEST)
-    async with running_bus(extensions=settings(tmp_path)) as daemon, connected(daemon) as bus:
+    async with running_bus(whole=True, extensions=settings(tmp_path)) as daemon, connected(daemon) as bus:
         await loaded(daemon)
         seen = Seen()
-        daemon.extensions.around = Reach(executor=seen)
-        marks = daemon.transcripts.store.marks
+        sessions_of(daemon).extensions.around = Reach(executor=seen)
+        marks = sessions_of(daemon).transcripts.store.marks
         await marks.mark_deleted("gone", 1)
         await marks.mark_system("own", 1)
         observer = Observer(bus)
@@ -141,7 +142,7 @@ async def test_sessions_that_are_deleted_or_the_systems_are_kept_from_extensions
 async def test_what_does_not_fit_is_told_and_nobody_who_emits_waits(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr("lifebus_supervisor.extensions.event_queue.MAX_WAITING", 8)
     write_extension(tmp_path, "listener", LISTENER, manifest=MANIFEST)
-    async with running_bus(extensions=settings(tmp_path)) as daemon, connected(daemon) as bus:
+    async with running_bus(whole=True, extensions=settings(tmp_path)) as daemon, connected(daemon) as bus:
         await loaded(daemon)
         seen, gate = Seen(), anyio.Event()
 
@@ -150,14 +151,14 @@ async def test_what_does_not_fit_is_told_and_nobody_who_emits_waits(tmp_path: Pa
                 await gate.wait()
                 return await seen.execute(request, scope, requested_by=requested_by)
 
-        daemon.extensions.around = Reach(executor=Slow())
+        sessions_of(daemon).extensions.around = Reach(executor=Slow())
         requests = [lifebus.make_request("session.started", "codex", session=f"s{number}") for number in range(40)]
         assert len(await bus.emit(requests)) == 40
-        await until(lambda: daemon.extensions.events.lost > 0)
-        lost = daemon.extensions.events.lost
+        await until(lambda: sessions_of(daemon).extensions.events.lost > 0)
+        lost = sessions_of(daemon).extensions.events.lost
         gate.set()
         await until(lambda: any(kind == "lost" for kind, _, _ in seen.asked))
-        await until(lambda: daemon.extensions.events.is_idle)
+        await until(lambda: sessions_of(daemon).extensions.events.is_idle)
         told = [payload["count"] for kind, payload, _ in seen.asked if kind == "lost"]
         assert sum(told) == lost
         assert len([kind for kind, _, _ in seen.asked if kind == "seen"]) == 40 - lost
@@ -170,7 +171,7 @@ async def test_a_start_leaves_bad_extensions_out_and_a_reload_takes_all_or_none(
     write_extension(tmp_path, "newer", LISTENER, manifest='name = "from the future"\n[runtime]\napi = ">=2"')
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "extension.toml").write_text('name = "empty"')
-    async with running_bus(extensions=settings(tmp_path)) as daemon, connected(daemon) as bus:
+    async with running_bus(whole=True, extensions=settings(tmp_path)) as daemon, connected(daemon) as bus:
         assert [one.module_name for one in await loaded(daemon)] == ["good"]
         listed = await bus.extensions.list()
         assert sorted((one.extension, one.code.value) for one in listed.errors) == [
@@ -205,7 +206,7 @@ async def test_a_start_leaves_bad_extensions_out_and_a_reload_takes_all_or_none(
 
 async def test_of_many_reloads_at_once_one_is_done(tmp_path: Path) -> None:
     write_extension(tmp_path, "good", LISTENER)
-    async with running_bus(extensions=settings(tmp_path)) as daemon, connected(daemon) as bus:
+    async with running_bus(whole=True, extensions=settings(tmp_path)) as daemon, connected(daemon) as bus:
         await loaded(daemon)
         codes: list[str | None] = []
 
@@ -220,9 +221,9 @@ async def test_of_many_reloads_at_once_one_is_done(tmp_path: Path) -> None:
 
 async def test_a_pass_ends_with_the_set_that_it_began_with(tmp_path: Path) -> None:
     write_extension(tmp_path, "good", LISTENER + "# one")
-    async with running_bus(extensions=settings(tmp_path)) as daemon, connected(daemon) as bus:
+    async with running_bus(whole=True, extensions=settings(tmp_path)) as daemon, connected(daemon) as bus:
         await loaded(daemon)
-        old, gate, begun = daemon.extensions.current, anyio.Event(), anyio.Event()
+        old, gate, begun = sessions_of(daemon).extensions.current, anyio.Event(), anyio.Event()
 
         class Slow:
             async def execute(self, request: ActionRequest, scope: ActionScope, *, requested_by: str) -> ActionOutcome:
@@ -230,18 +231,18 @@ async def test_a_pass_ends_with_the_set_that_it_began_with(tmp_path: Path) -> No
                 await gate.wait()
                 return ActionOutcome(status=ActionStatus.PERFORMED)
 
-        daemon.extensions.around = Reach(executor=Slow())
+        sessions_of(daemon).extensions.around = Reach(executor=Slow())
         results: list[object] = []
 
         async def emit() -> None:
             event = RuntimeEvent(type="extensions.events_lost", payload={"count": 1}, emitted_at="t")
-            results.extend(await daemon.extensions.emit(event))
+            results.extend(await sessions_of(daemon).extensions.emit(event))
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(emit)
             await begun.wait()
             assert (await bus.extensions.reload()).status == "ok"
-            assert daemon.extensions.current is not old
+            assert sessions_of(daemon).extensions.current is not old
             gate.set()
         assert [getattr(one, "status", None) for one in results] == [ActionStatus.PERFORMED]
 
@@ -252,9 +253,9 @@ async def test_enforced_trust_loads_only_contents_that_somebody_has_looked_at(tm
     undeclared = write_extension(roots, "silent", LISTENER)
     home.mkdir(mode=0o700)
     enforced = settings(roots, mode=TrustMode.ENFORCED)
-    async with running_bus(directory=home, extensions=enforced) as daemon, connected(daemon) as bus:
+    async with running_bus(whole=True, directory=home, extensions=enforced) as daemon, connected(daemon) as bus:
         assert await loaded(daemon) == ()
-        codes = {one.extension: one.code for one in daemon.extensions.current.errors}
+        codes = {one.extension: one.code for one in sessions_of(daemon).extensions.current.errors}
         assert codes == dict.fromkeys(("listener", "silent"), LoadErrorCode.TRUST_DENIED)
         with pytest.raises(StateConflict, match="have the hash"):
             await bus.extensions.trust("listener", expected_hash="sha256:" + "0" * 64)
@@ -268,14 +269,17 @@ async def test_enforced_trust_loads_only_contents_that_somebody_has_looked_at(tm
         assert (await bus.extensions.reload()).errors[0].code is LoadErrorCode.TRUST_DENIED
         assert modules_of(daemon) == ["listener"]
         (folder / "helper.py").write_text("A = 1")
-    async with running_bus(directory=home, extensions=enforced) as daemon:
+    async with running_bus(whole=True, directory=home, extensions=enforced) as daemon:
         (info,) = await loaded(daemon)
         assert (info.trust.status.value, info.trust.content_hash) == ("accepted", answer.content_hash)
 
 
 async def test_a_handler_for_an_event_that_is_not_declared_is_denied_where_trust_is_enforced(tmp_path: Path) -> None:
     write_extension(tmp_path, "listener", LISTENER, manifest='name = "n"\n[capabilities]\nevents = []')
-    async with running_bus(extensions=settings(tmp_path, mode=TrustMode.ENFORCED)) as daemon, connected(daemon) as bus:
+    async with (
+        running_bus(whole=True, extensions=settings(tmp_path, mode=TrustMode.ENFORCED)) as daemon,
+        connected(daemon) as bus,
+    ):
         await loaded(daemon)
         await bus.extensions.trust("listener")
         answer = await bus.extensions.reload()
@@ -287,10 +291,14 @@ async def test_a_handler_for_an_event_that_is_not_declared_is_denied_where_trust
 async def test_two_extensions_of_one_agent_are_a_conflict_and_the_second_has_no_handlers(tmp_path: Path) -> None:
     for name in ("a", "b"):
         write_extension(tmp_path, name, LISTENER, manifest=f'name = "{name}"\nagent_id = "same"')
-    async with running_bus(extensions=settings(tmp_path)) as daemon:
+    async with running_bus(whole=True, extensions=settings(tmp_path)) as daemon:
         assert [one.module_name for one in await loaded(daemon)] == ["a"]
-        assert [one.code for one in daemon.extensions.current.errors] == [LoadErrorCode.AGENT_ID_CONFLICT]
-        names = {one.handler.module_name for found in daemon.extensions.current.handlers.values() for one in found}
+        assert [one.code for one in sessions_of(daemon).extensions.current.errors] == [LoadErrorCode.AGENT_ID_CONFLICT]
+        names = {
+            one.handler.module_name
+            for found in sessions_of(daemon).extensions.current.handlers.values()
+            for one in found
+        }
         assert names == {"a"}
 
 
@@ -304,9 +312,9 @@ async def test_what_others_may_write_or_a_link_leads_to_is_not_loaded(tmp_path: 
     large = write_extension(tmp_path, "large", LISTENER)
     with (large / "data").open("wb") as file:
         file.truncate(17 * 1_048_576)
-    async with running_bus(extensions=settings(tmp_path)) as daemon:
+    async with running_bus(whole=True, extensions=settings(tmp_path)) as daemon:
         assert await loaded(daemon) == ()
-        found = {one.extension: one.code for one in daemon.extensions.current.errors}
+        found = {one.extension: one.code for one in sessions_of(daemon).extensions.current.errors}
         assert found == dict.fromkeys(("writable", "open_folder", "linked", "large"), LoadErrorCode.UNSAFE_PATH)
 
 
@@ -315,7 +323,7 @@ async def test_a_name_that_is_no_text_leaves_its_extension_out_and_nothing_else(
     file_named = write_extension(tmp_path, "file_named", LISTENER)
     (file_named / os.fsdecode(b"\xff")).write_text("")
     write_extension(tmp_path, "renamed", LISTENER).rename(tmp_path / os.fsdecode(b"\xff"))
-    async with running_bus(extensions=settings(tmp_path)) as daemon, connected(daemon) as bus:
+    async with running_bus(whole=True, extensions=settings(tmp_path)) as daemon, connected(daemon) as bus:
         assert [one.module_name for one in await loaded(daemon)] == ["good"]
         listed = await bus.extensions.list()
         assert {one.extension: one.code for one in listed.errors} == dict.fromkeys(
@@ -335,7 +343,7 @@ async def test_a_full_disk_leaves_extensions_out_and_the_broker_runs(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(loading, "copy_contents", full)
-    async with running_bus(extensions=settings(tmp_path)) as daemon, connected(daemon) as bus:
+    async with running_bus(whole=True, extensions=settings(tmp_path)) as daemon, connected(daemon) as bus:
         assert await loaded(daemon) == ()
         (error,) = (await bus.extensions.list()).errors
         assert (error.extension, error.code) == ("good", LoadErrorCode.HOST_FAILED)
@@ -346,11 +354,11 @@ async def test_a_full_disk_leaves_extensions_out_and_the_broker_runs(
 
 
 async def test_without_a_root_nothing_runs(tmp_path: Path) -> None:
-    async with running_bus(extensions=settings(tmp_path / "missing")) as daemon, connected(daemon) as bus:
+    async with running_bus(whole=True, extensions=settings(tmp_path / "missing")) as daemon, connected(daemon) as bus:
         await bus.emit(lifebus.make_request("session.started", "codex", session="s1"))
         listed = await bus.extensions.list()
         assert (listed.snapshot_version, listed.loaded_at) == ("bootstrap", "1970-01-01T00:00:00.000Z")
-        assert daemon.extensions.events.passes == 0
+        assert sessions_of(daemon).extensions.events.passes == 0
         assert msgspec.to_builtins(listed)["modules"] == ()
 
 
@@ -366,12 +374,12 @@ async def test_a_handlers_process_that_dies_is_told_and_comes_back_in_the_broker
             return {"kind": "handler_result", "details": event.payload}
         """
     write_extension(tmp_path, "m", code)
-    async with running_bus(extensions=settings(tmp_path)) as daemon, connected(daemon) as bus:
+    async with running_bus(whole=True, extensions=settings(tmp_path)) as daemon, connected(daemon) as bus:
         await loaded(daemon)
 
         async def emit(count: int) -> object:
             event = RuntimeEvent(type="extensions.events_lost", payload={"count": count}, emitted_at="t")
-            (result,) = await daemon.extensions.emit(event)
+            (result,) = await sessions_of(daemon).extensions.emit(event)
             return result
 
         assert getattr(await emit(1), "code", None) == "host_ended"

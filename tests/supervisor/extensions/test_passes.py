@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
+from lifebus_contract.capability import TrustMode
 from lifebus_contract.extensions import (
     ActionOutcome,
     ActionRequest,
@@ -19,7 +20,6 @@ from lifebus_contract.extensions import (
     HandlerError,
     HandlerResult,
     RuntimeEvent,
-    TrustMode,
 )
 from lifebus_supervisor.extensions import passes
 from lifebus_supervisor.extensions.extension_set import ExtensionSet, PassHandler

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from lifebus_contract.capability import TrustMode
 from lifebus_contract.extensions import (
     ActionRequest,
     ActionResult,
@@ -16,7 +17,6 @@ from lifebus_contract.extensions import (
     HandlerResult,
     LoadErrorCode,
     OriginType,
-    TrustMode,
     TrustStatus,
 )
 from lifebus_supervisor.extensions.rules.compatibility import check_compatibility

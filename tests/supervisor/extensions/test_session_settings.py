@@ -12,6 +12,7 @@ from lifebus_supervisor.extensions.settings import ExtensionSettings
 from support.broker_process import until
 from support.extensions.scene import write_extension
 from support.integration.observing import Observer, signal
+from support.parts import sessions_of
 from support.running import connected, running_bus, short_directory
 
 ASKING = """
@@ -39,23 +40,23 @@ def updated(thread: str = "t1") -> Any:
 async def test_a_handler_learns_the_newest_settings_of_a_session(tmp_path: Path) -> None:
     write_extension(tmp_path / "agents", "asking", ASKING)
     extensions = ExtensionSettings(roots=(str(tmp_path / "agents"),))
-    async with running_bus(extensions=extensions) as daemon, connected(daemon) as bus:
-        await until(lambda: bool(daemon.extensions.current.modules))
+    async with running_bus(whole=True, extensions=extensions) as daemon, connected(daemon) as bus:
+        await until(lambda: bool(sessions_of(daemon).extensions.current.modules))
         event = RuntimeEvent(type="turn.completed", payload={}, emitted_at="2026-11-23T12:00:00.000Z")
         observer = Observer(bus)
         for sent, expected in ((started(), BEFORE), (updated(), BEFORE | CHANGED)):
             await observer.observe(sent)
-            (result,) = await daemon.extensions.emit(event)
+            (result,) = await sessions_of(daemon).extensions.emit(event)
             assert isinstance(result, HandlerResult)
             assert result.details == {"value": expected}
 
 
 async def test_what_was_said_before_a_restart_and_after_it_counts() -> None:
     with short_directory() as home:
-        async with running_bus(directory=home) as daemon, connected(daemon) as bus:
+        async with running_bus(whole=True, directory=home) as daemon, connected(daemon) as bus:
             await Observer(bus).observe(started(), signal("t1"), signal("t2"))
-        async with running_bus(directory=home) as daemon, connected(daemon) as bus:
-            settings = daemon.extensions.around.settings
+        async with running_bus(whole=True, directory=home) as daemon, connected(daemon) as bus:
+            settings = sessions_of(daemon).extensions.around.settings
             assert isinstance(settings, KnownSettings)
             await Observer(bus, "o2").observe(updated())
             assert await settings.settings_of("t1") == BEFORE | CHANGED
@@ -66,12 +67,12 @@ async def test_what_was_said_before_a_restart_and_after_it_counts() -> None:
     ("session", "code"), [("own", "no_session"), ("deleted", "session_deleted"), ("x", "no_session")]
 )
 async def test_nothing_is_said_of_workers_of_deleted_sessions_and_of_unknown_ones(session: str, code: str) -> None:
-    async with running_bus() as daemon, connected(daemon) as bus:
-        settings = daemon.extensions.around.settings
+    async with running_bus(whole=True) as daemon, connected(daemon) as bus:
+        settings = sessions_of(daemon).extensions.around.settings
         assert settings is not None
         await Observer(bus).observe(started("own"), started("deleted"))
-        await daemon.transcripts.marks.mark_system("own", 1)
-        await daemon.transcripts.marks.mark_deleted("deleted", 1)
+        await sessions_of(daemon).transcripts.marks.mark_system("own", 1)
+        await sessions_of(daemon).transcripts.marks.mark_deleted("deleted", 1)
         with pytest.raises(LifebusError) as refused:
             await settings.settings_of(session)
         assert refused.value.code == code

@@ -20,6 +20,7 @@ from lifebus_contract.flows import (
 from lifebus_contract.runs import RunStatus
 from lifebus_supervisor.runtime.prompts import PromptEnd, prompt_command, prompt_end, resolve_prompts
 from support.flows import AT_ONCE, until_over
+from support.parts import flows_of
 from support.running import running_bus
 from support.supervisor.steps import run, step
 
@@ -169,10 +170,10 @@ async def test_a_run_with_a_prompt_tries_again_until_the_harness_says_that_it_is
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.defpath}")
     asked = msgspec.structs.replace(asking("hermes-agent"), pause=AT_ONCE)
     definition = msgspec.structs.replace(flow(asked), root=str(tmp_path / "root"))
-    async with running_bus() as daemon:
+    async with running_bus(whole=True) as daemon:
         with pytest.raises(InvalidRequest):
-            await daemon.runs.submit(flow(asking("nobody")), by="me")
-        info = await until_over(daemon.runs, (await daemon.runs.submit(definition, by="me")).run_id)
+            await flows_of(daemon).runs.submit(flow(asking("nobody")), by="me")
+        info = await until_over(flows_of(daemon).runs, (await flows_of(daemon).runs.submit(definition, by="me")).run_id)
     assert info.status is RunStatus.COMPLETED
     first, second = info.steps[0].tries
     assert first.outcome is not None

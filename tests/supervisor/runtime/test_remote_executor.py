@@ -12,7 +12,7 @@ from lifebus_contract import DeadlineExceeded, StateConflict, TransportError
 from lifebus_contract.questions import AnswerAction, QuestionAnswer, QuestionInfo
 from lifebus_contract.runs import RunInfo, RunStatus
 from lifebus_supervisor.daemon.composition import Daemon
-from lifebus_supervisor.runtime.composing import wall_clocks
+from lifebus_supervisor.runtime.clocks import wall_clocks
 from lifebus_supervisor.runtime.ports import Progress
 from lifebus_supervisor.runtime.remote.executor import RemoteExecutor
 from lifebus_supervisor.runtime.root_lock import RootLock
@@ -21,6 +21,7 @@ from lifebus_supervisor.runtime.run_state import RunState
 from lifebus_supervisor.runtime.run_table import RunTable
 from support.effort import effort
 from support.flows import ScriptedRunner, flow, step, until
+from support.parts import flows_of
 from support.patience import PATIENCE_S
 from support.running import running_bus
 
@@ -71,12 +72,12 @@ async def locked(daemon: Daemon, root: Path) -> AsyncIterator[None]:
 async def answer_all(daemon: Daemon) -> None:
     """Have every question answered with `retry`, as soon as it is asked."""
     sending, asked = anyio.create_memory_object_stream[QuestionInfo](64)
-    daemon.inbox.listen(sending.send_nowait)
+    flows_of(daemon).inbox.listen(sending.send_nowait)
     said = QuestionAnswer(action=AnswerAction.RETRY, responder="ann", responded_at_ms=5)
     with sending, asked:
         async for info in asked:
             if info.is_open:
-                await daemon.inbox.answer(info.question.question_id, said)
+                await flows_of(daemon).inbox.answer(info.question.question_id, said)
 
 
 async def end_of(executor: RemoteExecutor, run_id: str) -> RunState | tuple[Exception, ...]:
@@ -90,19 +91,21 @@ async def end_of(executor: RemoteExecutor, run_id: str) -> RunState | tuple[Exce
 
 async def test_whatever_is_lost_each_try_runs_once_and_the_run_completes(tmp_path: Path) -> None:
     lost = 0
-    async with running_bus() as daemon, anyio.create_task_group() as tasks:
+    async with running_bus(whole=True) as daemon, anyio.create_task_group() as tasks:
         tasks.start_soon(answer_all, daemon)
         for seed in range(effort(12, 500)):
             runner = ScriptedRunner({"a": [0], "b": [1, 0], "c": [2, 1, 0], "d": [0]})
             steps = (step("a"), step("b"), step("c", "a"), step("d", "b", "c"))
-            port = LossyPort(daemon.runs, random.Random(seed), seed % 4 + 2)
+            port = LossyPort(flows_of(daemon).runs, random.Random(seed), seed % 4 + 2)
             states: list[RunState] = []
             async with locked(daemon, tmp_path):
                 run_id = f"run-{seed}"
-                await daemon.runs.submit(flow(tmp_path, *steps, max_parallel=2), run_id=run_id, owner=OWNER, by="me")
+                await flows_of(daemon).runs.submit(
+                    flow(tmp_path, *steps, max_parallel=2), run_id=run_id, owner=OWNER, by="me"
+                )
                 executor = RemoteExecutor(port, runner, wall_clocks(), OWNER, states.append)
                 state = await end_of(executor, run_id)
-            records = await daemon.runs.engine.journal.read(run_id)
+            records = await flows_of(daemon).runs.engine.journal.read(run_id)
             lost += port.lost
             assert isinstance(state, RunState), (seed, state)
             assert state.ended is RunStatus.COMPLETED, seed
@@ -116,11 +119,11 @@ async def test_whatever_is_lost_each_try_runs_once_and_the_run_completes(tmp_pat
 
 
 async def test_a_try_begins_only_once_its_beginning_is_durable(tmp_path: Path) -> None:
-    async with running_bus() as daemon, anyio.create_task_group() as tasks:
-        runner, port = ScriptedRunner(), LossyPort(daemon.runs, random.Random(0), 0)
+    async with running_bus(whole=True) as daemon, anyio.create_task_group() as tasks:
+        runner, port = ScriptedRunner(), LossyPort(flows_of(daemon).runs, random.Random(0), 0)
         port._odds = 1  # nothing gets through
         async with locked(daemon, tmp_path):
-            await daemon.runs.submit(flow(tmp_path, step("a")), run_id="r", owner=OWNER, by="me")
+            await flows_of(daemon).runs.submit(flow(tmp_path, step("a")), run_id="r", owner=OWNER, by="me")
             executor = RemoteExecutor(port, runner, wall_clocks(), OWNER)
             tasks.start_soon(executor.run, "r", anyio.Event())
             while port.lost < 5:
@@ -133,29 +136,29 @@ async def test_a_try_begins_only_once_its_beginning_is_durable(tmp_path: Path) -
 
 async def test_an_abort_by_others_ends_what_runs_and_the_run(tmp_path: Path) -> None:
     ended: list[RunState] = []
-    async with running_bus() as daemon, anyio.create_task_group() as tasks:
-        runner, port = ScriptedRunner(), LossyPort(daemon.runs, random.Random(0), 0)
+    async with running_bus(whole=True) as daemon, anyio.create_task_group() as tasks:
+        runner, port = ScriptedRunner(), LossyPort(flows_of(daemon).runs, random.Random(0), 0)
         async with locked(daemon, tmp_path):
-            await daemon.runs.submit(flow(tmp_path, step("a"), step("b")), run_id="r", owner=OWNER, by="me")
+            await flows_of(daemon).runs.submit(flow(tmp_path, step("a"), step("b")), run_id="r", owner=OWNER, by="me")
 
             async def execute() -> None:
                 ended.append(await RemoteExecutor(port, runner, wall_clocks(), OWNER).run("r", anyio.Event()))
 
             tasks.start_soon(execute)
             await runner.wait_for("a")
-            await daemon.runs.abort("r", "ann", "enough")
-            await until(daemon.runs, "r", lambda info: info.status is RunStatus.ABORTED)
+            await flows_of(daemon).runs.abort("r", "ann", "enough")
+            await until(flows_of(daemon).runs, "r", lambda info: info.status is RunStatus.ABORTED)
     assert [state.ended for state in ended] == [RunStatus.ABORTED]
     assert runner.begun == [("a", 1)]
 
 
 async def test_a_run_that_another_one_took_over_is_left_alone(tmp_path: Path) -> None:
     ended: list[RunState] = []
-    async with running_bus() as daemon:
-        daemon.runs.engine.runner = theirs = ScriptedRunner({"a": [0]})
-        runner, port = ScriptedRunner(), LossyPort(daemon.runs, random.Random(0), 0)
+    async with running_bus(whole=True) as daemon:
+        flows_of(daemon).runs.engine.runner = theirs = ScriptedRunner({"a": [0]})
+        runner, port = ScriptedRunner(), LossyPort(flows_of(daemon).runs, random.Random(0), 0)
         lock = RootLock.take(daemon.settings.state_dir, str(tmp_path), "a test")
-        await daemon.runs.submit(flow(tmp_path, step("a")), run_id="r", owner=OWNER, by="me")
+        await flows_of(daemon).runs.submit(flow(tmp_path, step("a")), run_id="r", owner=OWNER, by="me")
 
         async def execute() -> None:
             ended.append(await RemoteExecutor(port, runner, wall_clocks(), OWNER).run("r", anyio.Event()))
@@ -165,24 +168,24 @@ async def test_a_run_that_another_one_took_over_is_left_alone(tmp_path: Path) ->
             await runner.wait_for("a")
             # As if this process had been thought dead: its lock is gone.
             lock.close()
-            await daemon.runs.check_owners()
+            await flows_of(daemon).runs.check_owners()
             with anyio.fail_after(PATIENCE_S):
                 while not ended:
                     await anyio.lowlevel.checkpoint()
-            await daemon.runs.resume("r", "ann")
-            await until(daemon.runs, "r", lambda info: info.status is RunStatus.COMPLETED)
+            await flows_of(daemon).runs.resume("r", "ann")
+            await until(flows_of(daemon).runs, "r", lambda info: info.status is RunStatus.COMPLETED)
     assert (runner.begun, theirs.begun) == ([("a", 1)], [("a", 2)])
     assert not runner.running
 
 
 async def test_nobody_runs_what_somebody_else_runs(tmp_path: Path) -> None:
-    async with running_bus() as daemon:
-        daemon.runs.engine.runner = runner = ScriptedRunner()
-        await daemon.runs.submit(flow(tmp_path, step("a")), run_id="r", by="me")
-        executor = RemoteExecutor(daemon.runs, ScriptedRunner(), wall_clocks(), OWNER)
+    async with running_bus(whole=True) as daemon:
+        flows_of(daemon).runs.engine.runner = runner = ScriptedRunner()
+        await flows_of(daemon).runs.submit(flow(tmp_path, step("a")), run_id="r", by="me")
+        executor = RemoteExecutor(flows_of(daemon).runs, ScriptedRunner(), wall_clocks(), OWNER)
         with pytest.raises(StateConflict) as refused:
             await executor.run("r", anyio.Event())
         assert refused.value.code == "root_taken"
-        await daemon.runs.abort("r", "me")
-        await until(daemon.runs, "r", lambda info: info.status.is_over)
+        await flows_of(daemon).runs.abort("r", "me")
+        await until(flows_of(daemon).runs, "r", lambda info: info.status.is_over)
         assert runner.begun == [("a", 1)]

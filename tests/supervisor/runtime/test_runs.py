@@ -10,8 +10,8 @@ from lifebus_contract.flows import OnFailure, Outcome, OutcomeKind, RetryPause
 from lifebus_contract.questions import AnswerAction, Modifiable, QuestionAnswer, QuestionKind
 from lifebus_contract.runs import RunInfo, RunStatus, StepStatus
 from lifebus_supervisor.daemon.composition import Daemon
+from lifebus_supervisor.runtime.clocks import Clocks
 from lifebus_supervisor.runtime.root_lock import RootLock
-from lifebus_supervisor.runtime.run_engine import Clocks
 from lifebus_supervisor.runtime.run_records import RunEnded, TryEnded, TryStarted
 from support.flows import (
     ScriptedRunner,
@@ -26,13 +26,14 @@ from support.flows import (
     use_runner,
 )
 from support.integration.following import until as until_true
+from support.parts import flows_of
 from support.running import running_bus
 
 DONE, SKIPPED, FAILED, ABORTED = StepStatus.DONE, StepStatus.SKIPPED, StepStatus.FAILED, StepStatus.ABORTED
 
 
 async def test_steps_run_one_after_the_other_in_the_order_of_the_flow(tmp_path: Path) -> None:
-    async with running_bus() as daemon:
+    async with running_bus(whole=True) as daemon:
         runner = ScriptedRunner({name: [0] for name in "abc"})
         runs = use_runner(daemon, runner)
         info = await runs.submit(flow(tmp_path, step("b"), step("a"), step("c", "a")), by="me")
@@ -44,7 +45,7 @@ async def test_steps_run_one_after_the_other_in_the_order_of_the_flow(tmp_path: 
 
 
 async def test_independent_steps_run_beside_one_another_up_to_the_limit_and_needs_are_kept(tmp_path: Path) -> None:
-    async with running_bus() as daemon:
+    async with running_bus(whole=True) as daemon:
         runner = ScriptedRunner()
         runs = use_runner(daemon, runner)
         steps = (step("a"), step("b", "a"), step("c"), step("d"))
@@ -66,14 +67,14 @@ async def test_independent_steps_run_beside_one_another_up_to_the_limit_and_need
 async def test_a_step_is_retried_so_often_and_then_a_person_is_asked_once(
     tmp_path: Path, code: int, retries: int
 ) -> None:
-    async with running_bus() as daemon:
+    async with running_bus(whole=True) as daemon:
         runner = ScriptedRunner({"a": [code] * 9})
         runs = use_runner(daemon, runner)
         info = await runs.submit(flow(tmp_path, step("a", max_retries=retries), step("b", "a")), by="me")
         info = await until_waiting(runs, info.run_id)
         assert runner.begun == [("a", number) for number in range(1, retries + 2)]
         assert [one.retry for one in info.steps[0].tries] == list(range(retries + 1))
-        (question,) = daemon.inbox.questions()
+        (question,) = flows_of(daemon).inbox.questions()
         assert question.question.question_id == info.steps[0].question_id
         assert question.question.kind is QuestionKind.ESCALATION
         await answer(daemon, info, AnswerAction.ABORT)
@@ -85,11 +86,11 @@ async def test_a_step_is_retried_so_often_and_then_a_person_is_asked_once(
     [(2, QuestionKind.ESCALATION), (3, QuestionKind.ESCALATION), (126, QuestionKind.ALERT), (127, QuestionKind.ALERT)],
 )
 async def test_what_is_not_retried_is_asked_about_at_once(tmp_path: Path, code: int, kind: QuestionKind) -> None:
-    async with running_bus() as daemon:
+    async with running_bus(whole=True) as daemon:
         runner = ScriptedRunner({"a": [code]})
         runs = use_runner(daemon, runner)
         info = await until_waiting(runs, (await runs.submit(flow(tmp_path, step("a")), by="me")).run_id)
-        (question,) = daemon.inbox.questions()
+        (question,) = flows_of(daemon).inbox.questions()
     assert len(runner.begun) == 1
     assert question.question.kind is kind
     assert str(code) in question.question.reason
@@ -104,7 +105,7 @@ def backs_off(number: int, info: RunInfo) -> bool:
 
 
 async def test_the_pause_is_drawn_once_and_kept_and_there_is_none_after_the_last_failure(tmp_path: Path) -> None:
-    async with running_bus() as daemon:
+    async with running_bus(whole=True) as daemon:
         runner = ScriptedRunner({"a": [1, 1, 1]})
         runs = use_runner(daemon, runner)
         times = [10_000]
@@ -125,7 +126,7 @@ async def test_the_pause_is_drawn_once_and_kept_and_there_is_none_after_the_last
     ("action", "after"), [(AnswerAction.PROCEED, SKIPPED), (AnswerAction.RETRY, DONE), (AnswerAction.MODIFY, DONE)]
 )
 async def test_an_answer_steers_the_run(tmp_path: Path, action: AnswerAction, after: StepStatus) -> None:
-    async with running_bus() as daemon:
+    async with running_bus(whole=True) as daemon:
         runner = ScriptedRunner({"a": [2, 0], "b": [0]})
         runs = use_runner(daemon, runner)
         one = step("a", modifiable=(Modifiable(name="depth", kind="integer"),))
@@ -134,10 +135,10 @@ async def test_an_answer_steers_the_run(tmp_path: Path, action: AnswerAction, af
         await answer(daemon, info, action, **given)
         info = await until_over(runs, info.run_id)
         with pytest.raises(StateConflict, match="ann"):
-            await answer(daemon, info, action) if info.steps[0].question_id else await daemon.inbox.answer(
+            await answer(daemon, info, action) if info.steps[0].question_id else await flows_of(daemon).inbox.answer(
                 f"q_{info.run_id}_a_1", QuestionAnswer(action=action, responder="bob", responded_at_ms=9)
             )
-        (run,) = daemon.runs.runs()
+        (run,) = flows_of(daemon).runs.runs()
     assert info.status is RunStatus.COMPLETED
     assert statuses(info) == {"a": after, "b": DONE}
     assert run.state.steps["a"].modifications == given.get("modifications", {})
@@ -145,7 +146,7 @@ async def test_an_answer_steers_the_run(tmp_path: Path, action: AnswerAction, af
 
 
 async def test_a_fresh_series_has_all_of_its_retries(tmp_path: Path) -> None:
-    async with running_bus() as daemon:
+    async with running_bus(whole=True) as daemon:
         runner = ScriptedRunner({"a": [1, 1, 1, 1]})
         runs = use_runner(daemon, runner)
         info = await runs.submit(flow(tmp_path, step("a", max_retries=1)), by="me")
@@ -158,7 +159,7 @@ async def test_a_fresh_series_has_all_of_its_retries(tmp_path: Path) -> None:
 
 
 async def test_a_step_that_needs_approval_begins_when_somebody_agrees(tmp_path: Path) -> None:
-    async with running_bus() as daemon:
+    async with running_bus(whole=True) as daemon:
         runner = ScriptedRunner({"a": [0]})
         runs = use_runner(daemon, runner)
         info = await until_waiting(
@@ -177,18 +178,18 @@ async def test_a_step_that_needs_approval_begins_when_somebody_agrees(tmp_path: 
 async def test_a_flow_may_say_what_follows_from_a_failure(
     tmp_path: Path, on_failure: OnFailure, status: RunStatus, after: StepStatus
 ) -> None:
-    async with running_bus() as daemon:
+    async with running_bus(whole=True) as daemon:
         runner = ScriptedRunner({"a": [2]})
         runs = use_runner(daemon, runner)
         info = await until_over(
             runs, (await runs.submit(flow(tmp_path, step("a", on_failure=on_failure)), by="me")).run_id
         )
-        assert daemon.inbox.questions() == []
+        assert flows_of(daemon).inbox.questions() == []
     assert (info.status, statuses(info)) == (status, {"a": after})
 
 
 async def test_a_failed_run_goes_on_by_a_retry_with_what_was_stopped_beside_it(tmp_path: Path) -> None:
-    async with running_bus() as daemon:
+    async with running_bus(whole=True) as daemon:
         runner = ScriptedRunner({"a": [2]})
         runs = use_runner(daemon, runner)
         steps = (step("a", on_failure=OnFailure.ABORT), step("b"))
@@ -202,7 +203,7 @@ async def test_a_failed_run_goes_on_by_a_retry_with_what_was_stopped_beside_it(t
 
 
 async def test_an_aborted_run_goes_on_by_a_retry_and_asks_anew_what_was_taken_back(tmp_path: Path) -> None:
-    async with running_bus() as daemon:
+    async with running_bus(whole=True) as daemon:
         runner = ScriptedRunner({"a": [0], "b": [0]})
         runs = use_runner(daemon, runner)
         steps = (step("a", approval="may it?"), step("b", "a"))
@@ -219,14 +220,14 @@ async def test_an_aborted_run_goes_on_by_a_retry_and_asks_anew_what_was_taken_ba
 
 
 async def test_an_abort_stops_what_runs_and_takes_back_what_is_asked(tmp_path: Path) -> None:
-    async with running_bus() as daemon:
+    async with running_bus(whole=True) as daemon:
         runner = ScriptedRunner({"a": [2]})
         runs = use_runner(daemon, runner)
         run_id = (await runs.submit(flow(tmp_path, step("a"), step("b"), max_parallel=2), by="me")).run_id
         await until(runs, run_id, lambda info: info.steps[0].status is StepStatus.ASKING)
         await runs.abort(run_id, "me", "enough")
         info = await until_over(runs, run_id)
-        await until_true(lambda: not daemon.inbox.questions())
+        await until_true(lambda: not flows_of(daemon).inbox.questions())
         with pytest.raises(StateConflict) as refused:
             await runs.abort(run_id, "me")
     assert (info.status, info.reason) == (RunStatus.ABORTED, "enough")
@@ -237,7 +238,7 @@ async def test_an_abort_stops_what_runs_and_takes_back_what_is_asked(tmp_path: P
 async def test_one_run_holds_its_root_and_a_second_one_is_told_who(tmp_path: Path) -> None:
     (tmp_path / "p").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "p")
-    async with running_bus() as daemon:
+    async with running_bus(whole=True) as daemon:
         runner = ScriptedRunner()
         runs = use_runner(daemon, runner)
         first = await runs.submit(flow(tmp_path / "p", step("a")), by="me")
@@ -254,7 +255,7 @@ async def test_one_run_holds_its_root_and_a_second_one_is_told_who(tmp_path: Pat
 
 
 async def test_the_same_submission_is_the_same_run(tmp_path: Path) -> None:
-    async with running_bus() as daemon:
+    async with running_bus(whole=True) as daemon:
         runs = use_runner(daemon, ScriptedRunner({"a": [0]}))
         one = flow(tmp_path, step("a"))
         first = await runs.submit(one, run_id="mine", by="me")
@@ -268,8 +269,8 @@ async def test_the_same_submission_is_the_same_run(tmp_path: Path) -> None:
 
 
 async def test_a_client_runs_a_run_by_records_and_is_told_what_others_recorded(tmp_path: Path) -> None:
-    async with running_bus() as daemon:
-        runs, lock = daemon.runs, None
+    async with running_bus(whole=True) as daemon:
+        runs, lock = flows_of(daemon).runs, None
         with pytest.raises(StateConflict, match="does not hold"):
             await runs.submit(flow(tmp_path, step("a")), owner="cmd", by="cmd")
         lock = RootLock.take(daemon.settings.state_dir, str(tmp_path), "the command")
@@ -297,14 +298,14 @@ async def test_a_client_runs_a_run_by_records_and_is_told_what_others_recorded(t
 
 async def _record(daemon: Daemon, run_id: str, number: int, record: TryEnded | RunEnded) -> int:
     """Record as a client does: again behind what others recorded meanwhile."""
-    progress = await daemon.runs.record(run_id, "cmd", number, [record])
+    progress = await flows_of(daemon).runs.record(run_id, "cmd", number, [record])
     while not progress.appended:
-        progress = await daemon.runs.record(run_id, "cmd", progress.number, [record])
+        progress = await flows_of(daemon).runs.record(run_id, "cmd", progress.number, [record])
     return progress.number
 
 
 async def test_a_client_that_is_gone_leaves_an_interrupted_run_and_the_broker_resumes_it(tmp_path: Path) -> None:
-    async with running_bus() as daemon:
+    async with running_bus(whole=True) as daemon:
         runner = ScriptedRunner({"a": [0]})
         runs = use_runner(daemon, runner)
         lock = RootLock.take(daemon.settings.state_dir, str(tmp_path), "the command")

@@ -25,7 +25,7 @@ from support.running import running_bus
 
 
 async def test_a_run_is_a_session_and_its_tries_are_frames(tmp_path: Path) -> None:
-    async with running_bus() as daemon:
+    async with running_bus(whole=True) as daemon:
         runs = use_runner(daemon, ScriptedRunner({"a": [1, 2, 0]}))
         info = await until_waiting(runs, (await runs.submit(flow(tmp_path, step("a")), by="me")).run_id)
         before = await receipts_of(daemon, info.run_id)
@@ -55,7 +55,7 @@ async def test_a_run_is_a_session_and_its_tries_are_frames(tmp_path: Path) -> No
 
 
 async def test_a_waiting_run_has_its_question_pending_until_it_is_answered(tmp_path: Path) -> None:
-    async with running_bus() as daemon:
+    async with running_bus(whole=True) as daemon:
         runs = use_runner(daemon, ScriptedRunner({"a": [2, 0]}))
         info = await until_waiting(runs, (await runs.submit(flow(tmp_path, step("a")), by="me")).run_id)
         waiting = await questions_of(daemon, info.run_id)
@@ -67,7 +67,7 @@ async def test_a_waiting_run_has_its_question_pending_until_it_is_answered(tmp_p
 
 
 async def test_supervision_leaves_a_run_alone_however_long_it_is_silent(tmp_path: Path) -> None:
-    async with running_bus() as daemon:
+    async with running_bus(whole=True) as daemon:
         runner = ScriptedRunner()
         runs = use_runner(daemon, runner)
         run_id = (await runs.submit(flow(tmp_path, step("a")), by="me")).run_id

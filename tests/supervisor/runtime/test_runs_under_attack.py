@@ -12,9 +12,10 @@ from lifebus_contract import LifebusError, StateConflict
 from lifebus_contract.flows import OutcomeKind, RetryPause
 from lifebus_contract.questions import AnswerAction, QuestionAnswer
 from lifebus_contract.runs import RunInfo, RunStatus, StepStatus
-from lifebus_supervisor.runtime.run_engine import Clocks
+from lifebus_supervisor.runtime.clocks import Clocks
 from support.flows import ScriptedRunner, flow, step, until, until_over, until_waiting, use_runner
 from support.integration.following import until as until_true
+from support.parts import flows_of
 from support.patience import PATIENCE_S, SOON_S
 from support.running import running_bus
 
@@ -29,7 +30,7 @@ def is_backing_off(info: RunInfo) -> bool:
 
 @pytest.mark.parametrize("jump_ms", [-10 * HOUR_MS, 10 * HOUR_MS])
 async def test_a_clock_that_jumps_does_not_put_a_retry_off(tmp_path: Path, jump_ms: int) -> None:
-    async with running_bus() as daemon:
+    async with running_bus(whole=True) as daemon:
         runs = use_runner(daemon, ScriptedRunner({"a": [1, 0]}))
         wall, jump = runs.engine.clocks, [0]
         runs.engine.clocks = Clocks(lambda: wall.now_ms() + jump[0], wall.draw)
@@ -42,7 +43,7 @@ async def test_a_clock_that_jumps_does_not_put_a_retry_off(tmp_path: Path, jump_
 
 
 async def test_a_pause_that_ends_while_the_broker_looks_is_over(tmp_path: Path) -> None:
-    async with running_bus() as daemon:
+    async with running_bus(whole=True) as daemon:
         pauses = range(1, 20)
         runs = use_runner(daemon, ScriptedRunner({"a": [1, 0] * len(pauses)}))
         looks = count(runs.engine.clocks.now_ms())
@@ -56,7 +57,7 @@ async def test_a_pause_that_ends_while_the_broker_looks_is_over(tmp_path: Path) 
 
 
 async def test_a_pause_is_ended_by_an_abort_and_by_a_retry(tmp_path: Path) -> None:
-    async with running_bus() as daemon:
+    async with running_bus(whole=True) as daemon:
         runner = ScriptedRunner({"a": [1, 1, 0]})
         runs = use_runner(daemon, runner)
         paused = flow(tmp_path, step("a", pause=TEN_HOURS))
@@ -75,7 +76,7 @@ async def test_a_pause_is_ended_by_an_abort_and_by_a_retry(tmp_path: Path) -> No
 
 
 async def test_of_two_answers_at_once_one_counts_and_the_other_is_told_which(tmp_path: Path) -> None:
-    async with running_bus() as daemon:
+    async with running_bus(whole=True) as daemon:
         runner = ScriptedRunner({"a": [2, 0]})
         runs = use_runner(daemon, runner)
         info = await until_waiting(runs, (await runs.submit(flow(tmp_path, step("a")), by="me")).run_id)
@@ -84,7 +85,9 @@ async def test_of_two_answers_at_once_one_counts_and_the_other_is_told_which(tmp
 
         async def say(action: AnswerAction, who: str) -> None:
             try:
-                await daemon.inbox.answer(question, QuestionAnswer(action=action, responder=who, responded_at_ms=1))
+                await flows_of(daemon).inbox.answer(
+                    question, QuestionAnswer(action=action, responder=who, responded_at_ms=1)
+                )
             except StateConflict as fault:
                 refused.append(fault)
 
@@ -92,7 +95,7 @@ async def test_of_two_answers_at_once_one_counts_and_the_other_is_told_which(tmp
             tasks.start_soon(say, AnswerAction.RETRY, "ann")
             tasks.start_soon(say, AnswerAction.ABORT, "bob")
         over = await until_over(runs, info.run_id)
-        taken = daemon.inbox.get(question)
+        taken = flows_of(daemon).inbox.get(question)
     assert taken is not None
     assert taken.answer is not None
     (fault,) = refused
@@ -102,7 +105,7 @@ async def test_of_two_answers_at_once_one_counts_and_the_other_is_told_which(tmp
 
 
 async def test_who_waits_for_a_run_that_is_over_is_answered_at_once(tmp_path: Path) -> None:
-    async with running_bus() as daemon:
+    async with running_bus(whole=True) as daemon:
         runs = use_runner(daemon, ScriptedRunner({"a": [0]}))
         info = await until_over(runs, (await runs.submit(flow(tmp_path, step("a")), by="me")).run_id)
         with anyio.move_on_after(SOON_S) as scope:
@@ -117,8 +120,8 @@ async def test_a_program_whose_shim_is_stopped_is_ended_all_the_same(tmp_path: P
     limit = None if abort else 300
     stuck = step("a", command=("/bin/sh", "-c", script), time_limit_ms=limit, grace_ms=100, max_retries=0)
     ready = tmp_path / "ready"
-    async with running_bus() as daemon:
-        runs = daemon.runs
+    async with running_bus(whole=True) as daemon:
+        runs = flows_of(daemon).runs
         info = await runs.submit(flow(tmp_path, stuck), by="me")
         await until_true(lambda: ready.exists() and ready.read_text().endswith("\n"))
         with anyio.move_on_after(SOON_S) as scope:

@@ -14,13 +14,13 @@ from lifebus_contract.jobs import Dedupe, NewJob, SuggestionStatus
 from lifebus_contract.transcripts import EntryRole, EntryStatus, TranscriptEntry
 from lifebus_supervisor.configuration.resolution import load
 from lifebus_supervisor.daemon.composition import Daemon
-from lifebus_supervisor.daemon.lifecycle import running
 from lifebus_supervisor.queue import dropping, engine
 from lifebus_supervisor.queue.records import STREAMS as JOBS
 from lifebus_supervisor.transcripts import store
 from lifebus_supervisor.transcripts.state import TranscriptState
 from lifebus_supervisor.transcripts.store import TranscriptChanges, TranscriptStore
 from support.crash.dying_life import die_at_writes, life_root
+from support.parts import running_whole, sessions_of
 
 MANY = 12
 SHRINKS_AT = 4
@@ -34,7 +34,7 @@ FAR_MS = 4_000_000_000_000
 async def merge(daemon: Daemon, root: Path) -> None:
     """Put one number after the other into the payload of a job that waits."""
     for number in range(promised(root) + 1, MANY + 1):
-        await daemon.queue.enqueue(
+        await sessions_of(daemon).queue.enqueue(
             NewJob(
                 type="command",
                 project_id="p",
@@ -54,7 +54,7 @@ async def merge(daemon: Daemon, root: Path) -> None:
 
 async def upsert(daemon: Daemon, root: Path) -> None:
     """Change one entry after the other; once a suggestion comes, and once the oldest entry is dropped."""
-    parts = daemon.transcripts
+    parts = sessions_of(daemon).transcripts
     for number in range(promised(root) + 1, MANY + 1):
         made = TranscriptEntry(
             message_id=f"m{number % ENTRIES}",
@@ -78,15 +78,17 @@ def placed(made: TranscriptEntry, state: TranscriptState) -> TranscriptChanges:
 
 async def found(daemon: Daemon) -> dict[str, Any]:
     """How the job and the transcript stand."""
-    standings = daemon.queue.standings()
-    entries = await daemon.transcripts.store.read(SESSION)
+    standings = sessions_of(daemon).queue.standings()
+    entries = await sessions_of(daemon).transcripts.store.read(SESSION)
     known = bool(entries)
     return {
         "jobs": [one.payload["input"] for one in standings],
         "entries": {one.entry.message_id: int(one.entry.content.split()[0]) for one in entries},
         "order": [one.entry.message_id for one in entries],
-        "dropped": (await daemon.transcripts.store.info(SESSION)).dropped if known else 0,
-        "suggestions": [one.suggestion for one in [await daemon.transcripts.store.suggestion(SESSION, "k")] if one],
+        "dropped": (await sessions_of(daemon).transcripts.store.info(SESSION)).dropped if known else 0,
+        "suggestions": [
+            one.suggestion for one in [await sessions_of(daemon).transcripts.store.suggestion(SESSION, "k")] if one
+        ],
         "faults": await daemon.bus.ledger.verify(),
     }
 
@@ -132,7 +134,7 @@ async def live(root: Path) -> str:
     """Say how everything stands, do what is left, and say it again."""
     settings, _ = load()
     count_compactions()
-    async with running(settings) as daemon:
+    async with running_whole(settings) as daemon:
         before = await found(daemon)
         await (merge if (root / "kind").read_text() == "jobs" else upsert)(daemon, root)
         return json.dumps([before, await found(daemon)])

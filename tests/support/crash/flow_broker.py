@@ -7,9 +7,9 @@ from pathlib import Path
 from lifebus_contract.questions import AnswerAction, QuestionAnswer, QuestionInfo
 from lifebus_supervisor.configuration.resolution import load
 from lifebus_supervisor.daemon.composition import Daemon
-from lifebus_supervisor.daemon.lifecycle import running
 from support.crash.dying_life import die_when_asked, life_root
 from support.flows import five_steps
+from support.parts import flows_of, running_whole
 
 RUN_ID = "run_of_five"
 
@@ -20,21 +20,21 @@ def answer_as_a_person(daemon: Daemon, info: QuestionInfo) -> None:
         return
     (life_root() / "c.answered").touch()
     told = QuestionAnswer(action=AnswerAction.RETRY, responder="ann", responded_at_ms=1)
-    asyncio.get_running_loop().create_task(daemon.inbox.answer(info.question.question_id, told))
+    asyncio.get_running_loop().create_task(flows_of(daemon).inbox.answer(info.question.question_id, told))
 
 
 async def live(root: Path) -> str:
     """Run the flow, or go on with it, until it is over; return its status."""
     settings, _ = load()
     die_when_asked("run/")
-    async with running(settings) as daemon:
-        daemon.inbox.listen(partial(answer_as_a_person, daemon))
-        for info in daemon.inbox.questions():
+    async with running_whole(settings) as daemon:
+        flows_of(daemon).inbox.listen(partial(answer_as_a_person, daemon))
+        for info in flows_of(daemon).inbox.questions():
             answer_as_a_person(daemon, info)
-        run = await daemon.runs.submit(five_steps(root), run_id=RUN_ID, by="test")
+        run = await flows_of(daemon).runs.submit(five_steps(root), run_id=RUN_ID, by="test")
         while not run.status.is_over:
-            run = await daemon.runs.wait(RUN_ID, run.number, 60)
-        asked = [info.question.question_id for info in daemon.inbox.questions(open_only=False)]
+            run = await flows_of(daemon).runs.wait(RUN_ID, run.number, 60)
+        asked = [info.question.question_id for info in flows_of(daemon).inbox.questions(open_only=False)]
         return f"{run.status.value} {run.interruptions} {' '.join(asked)}"
 
 

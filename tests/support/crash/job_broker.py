@@ -7,8 +7,8 @@ from pathlib import Path
 from lifebus_contract.flows import RetryPause
 from lifebus_contract.jobs import NewJob
 from lifebus_supervisor.configuration.resolution import load
-from lifebus_supervisor.daemon.lifecycle import running
 from support.crash.dying_life import die_when_asked, life_root
+from support.parts import running_whole, sessions_of
 
 JOBS = {"a1": "a", "a2": "a", "b1": "b", "b2": "b"}
 """Each job and its project."""
@@ -26,12 +26,12 @@ async def live(root: Path) -> str:
     """Queue every job that was not acknowledged, wait for all, and return how they stand."""
     settings, _ = load()
     die_when_asked("job/")
-    async with running(settings) as daemon:
+    async with running_whole(settings) as daemon:
         known = (root / "acknowledged").read_text().split()
         for job_id, project in JOBS.items():
             if job_id in known:
                 continue  # one that is acknowledged must be there without any help
-            await daemon.queue.enqueue(
+            await sessions_of(daemon).queue.enqueue(
                 NewJob(
                     type="command",
                     project_id=project,
@@ -46,7 +46,7 @@ async def live(root: Path) -> str:
                 file.write(f"{job_id}\n")
                 file.flush()
                 os.fsync(file.fileno())
-        found = [await daemon.queue.wait(job_id, 600) for job_id in JOBS]
+        found = [await sessions_of(daemon).queue.wait(job_id, 600) for job_id in JOBS]
         return " ".join(f"{one.id}={one.state.value}" for one in found)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from lifebus_supervisor.actions.ports import ControlOutcome, ControlState, PendingApproval
 from lifebus_supervisor.daemon.composition import Daemon
 from support.clients.proxy_box import ProxyBox
+from support.parts import sessions_of
 from support.paths import SUPPORT
 from support.patience import PATIENCE_S
 from support.running import running_bus, short_directory, until_answered
@@ -70,7 +71,9 @@ class Scene:
     async def broker_again(self) -> Daemon:
         """Stop the broker, and start one that knows nothing but what is durable."""
         await self.brokers.aclose()
-        self.daemon = await self.brokers.enter_async_context(running_bus(directory=self.box.base, **self.settings))
+        self.daemon = await self.brokers.enter_async_context(
+            running_bus(whole=True, directory=self.box.base, **self.settings)
+        )
         return self.daemon
 
     def read_by_server(self) -> list[dict[str, Any]]:
@@ -79,7 +82,9 @@ class Scene:
     async def pending(self, name: str = "u1:0") -> PendingApproval:
         """The approval, once the observer has seen it."""
         async with asyncio.timeout(PATIENCE_S):
-            found = await until_answered(lambda: self.daemon.steering.approval(name), lambda one: one is not None)
+            found = await until_answered(
+                lambda: sessions_of(self.daemon).steering.approval(name), lambda one: one is not None
+            )
         assert found is not None
         return found
 
@@ -87,7 +92,7 @@ class Scene:
         """Steer, as soon as the observer has learnt of the thread."""
         async with asyncio.timeout(PATIENCE_S):
             return await until_answered(
-                lambda: self.daemon.steering.steer("t1", turn, text, None),
+                lambda: sessions_of(self.daemon).steering.steer("t1", turn, text, None),
                 lambda one: one.state is not ControlState.UNREACHABLE,
             )
 
@@ -120,6 +125,6 @@ async def scene(**settings: Any) -> AsyncGenerator[Scene]:
     """An app-server, its client, and a broker in this process."""
     with short_directory() as base:
         async with AsyncExitStack() as brokers:
-            daemon = await brokers.enter_async_context(running_bus(directory=base, **settings))
+            daemon = await brokers.enter_async_context(running_bus(whole=True, directory=base, **settings))
             async with app_server(base) as (client, kept, box):
                 yield Scene(daemon, client, kept, box, brokers, settings)

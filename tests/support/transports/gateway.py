@@ -18,6 +18,7 @@ from lifebus_supervisor.configuration.settings import RetentionSettings
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_supervisor.daemon.lifecycle import running
 from lifebus_transports.http.settings import GatewaySettings
+from support.parts import running_whole
 from support.patience import PATIENCE_S
 from support.running import settings_in, short_directory
 
@@ -96,16 +97,17 @@ async def running_gateway(
     *,
     retention: RetentionSettings | None = None,
     queue: QueueSettings | None = None,
+    whole: bool = False,
     **gateway: Any,
 ) -> AsyncGenerator[tuple[Daemon, Address]]:
-    """A broker in this process with a gateway on a free port."""
+    """A broker in this process with a gateway on a free port; with `whole`, all its parts are made at once."""
     with short_directory() if directory is None else nullcontext(directory) as home:
         settings = msgspec.structs.replace(
             settings_in(home, retention=retention),
             gateway=GatewaySettings(enabled=True, **gateway),
             queue=queue or QueueSettings(),
         )
-        async with running(settings) as daemon:
+        async with running_whole(settings) if whole else running(settings) as daemon:
             yield daemon, Address.of(settings.runtime_dir)
 
 

@@ -12,6 +12,7 @@ from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_transports.http.operations.operation import NoFields, Operation
 from lifebus_transports.http.operations.table import OPERATIONS
 from lifebus_transports.messages.steering import AwaitOrder, OrderReport, SteeringState
+from support.parts import sessions_of
 from support.patience import PATIENCE_S
 from support.running import connected
 from support.transports.gateway import Address, running_gateway
@@ -98,7 +99,7 @@ def body_of(operation: Operation) -> Any:
 
 async def test_every_route_takes_every_id_and_names_that_one() -> None:
     assert len(WITH_AN_ID) > 8
-    async with running_gateway() as (_, address):
+    async with running_gateway(whole=True) as (_, address):
         for operation in WITH_AN_ID:
             for text in (*HOSTILE, *UNPRINTABLE):
                 status, body = await ask(
@@ -113,7 +114,7 @@ async def test_every_route_takes_every_id_and_names_that_one() -> None:
 
 
 async def test_an_empty_id_is_no_route_and_what_cannot_be_read_is_said() -> None:
-    async with running_gateway() as (_, address):
+    async with running_gateway(whole=True) as (_, address):
         for operation in WITH_AN_ID:
             status, body = await ask(address, operation.method, address_of(operation, ""), body_of(operation))
             assert (status, body["message"]) == (404, NO_ROUTE), operation.name
@@ -144,13 +145,13 @@ async def test_an_empty_id_is_no_route_and_what_cannot_be_read_is_said() -> None
     ],
 )
 async def test_what_is_encoded_in_a_part_never_makes_another_route(method: str, target: str, status: int) -> None:
-    async with running_gateway() as (_, address):
+    async with running_gateway(whole=True) as (_, address):
         found, body = await ask(address, method, target, {} if method == "POST" else None)
         assert (found, body.get("message", NO_ROUTE)) == (status, NO_ROUTE)
 
 
 async def test_roles_are_asked_for_however_a_route_is_written() -> None:
-    async with running_gateway() as (_, address):
+    async with running_gateway(whole=True) as (_, address):
         stranger = Address(address.url, "x" * 43)
         for target in ("/api/agents/extensions", "/api/%61gents/%65xtensions", "/api/agents/%65xtensions"):
             assert (await ask(stranger, "GET", target))[0] == 401
@@ -158,12 +159,12 @@ async def test_roles_are_asked_for_however_a_route_is_written() -> None:
 
 
 async def test_each_session_is_the_one_that_was_named() -> None:
-    async with running_gateway() as (daemon, address), connected(daemon) as bus:
+    async with running_gateway(whole=True) as (daemon, address), connected(daemon) as bus:
         for text in HOSTILE:
             status, body = await ask(address, "POST", f"/api/sessions/{part(text)}/transcript/upsert", ENTRY)
             assert (status, body["code"]) == (404, "no_session"), text
         for text in HOSTILE:
-            await daemon.transcripts.marks.mark_system(text, 1)
+            await sessions_of(daemon).transcripts.marks.mark_system(text, 1)
             target = f"/api/sessions/{part(text)}"
             status, _ = await ask(address, "POST", f"{target}/transcript/upsert", ENTRY | {"content": text})
             assert status == 200
@@ -176,26 +177,26 @@ async def test_each_session_is_the_one_that_was_named() -> None:
 
 
 async def test_each_project_has_its_own_jobs() -> None:
-    async with running_gateway() as (daemon, address):
+    async with running_gateway(whole=True) as (daemon, address):
         for number, text in enumerate(HOSTILE):
             payload = {"argv": ["true"], "cwd": "/"}
             # It waits for ever, so that nothing runs.
             job = NewJob(type="command", project_id=text, payload=payload, job_id=f"j{number}", not_before_ms=2**52)
-            await daemon.queue.enqueue(job)
+            await sessions_of(daemon).queue.enqueue(job)
         for number, text in enumerate(HOSTILE):
             status, body = await ask(address, "GET", f"/api/projects/{part(text)}/orchestrator/jobs")
             assert (status, [one["id"] for one in body["data"]]) == (200, [f"j{number}"])
 
 
 async def test_each_approval_is_the_one_that_was_named() -> None:
-    async with running_gateway() as (daemon, address):
+    async with running_gateway(whole=True) as (daemon, address):
         for text in HOSTILE:
             assert await decided(daemon, address, text) == (200, text, text)
 
 
 async def decided(daemon: Daemon, address: Address, text: str) -> tuple[int, str, str]:
     """Have an approval be decided; return the status, and the id as it is answered and as the app-server is asked."""
-    steering, asked = daemon.steering, [""]
+    steering, asked = sessions_of(daemon).steering, [""]
     wait = AwaitOrder(client_id="o", adapter_id="codex", origin="o", wait_ms=0)
     # Before it is asked: an observer that never waited is not there.
     await steering.next_order(wait)

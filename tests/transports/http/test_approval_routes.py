@@ -10,6 +10,7 @@ import pytest
 
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_transports.messages.steering import AwaitOrder, OrderReport, SteeringOrder, SteeringState
+from support.parts import sessions_of
 from support.transports.gateway import running_gateway
 from support.transports.schemas import fits
 
@@ -22,11 +23,11 @@ async def observe(daemon: Daemon, states: list[SteeringState], orders: list[Stee
     """Report each order with the next of some states, as the observer of an app-server."""
     wait = AwaitOrder(client_id="o", adapter_id="codex", origin="o", wait_ms=30_000)
     for state in states:
-        order = await daemon.steering.next_order(wait)
+        order = await sessions_of(daemon).steering.next_order(wait)
         assert order is not None
         orders.append(order)
         report = OrderReport(client_id="o", origin="o", number=order.number, state=state, thread=thread, turn="u1")
-        daemon.steering.report(report)
+        sessions_of(daemon).steering.report(report)
 
 
 @asynccontextmanager
@@ -36,12 +37,14 @@ async def decided(
     """A gateway before an app-server whose observer reports so."""
     orders: list[SteeringOrder] = []
     async with (
-        running_gateway() as (daemon, address),
+        running_gateway(whole=True) as (daemon, address),
         address.client() as client,
         anyio.create_task_group() as tasks,
     ):
         # Before it is asked: an observer that never waited is not there.
-        await daemon.steering.next_order(AwaitOrder(client_id="o", adapter_id="codex", origin="o", wait_ms=0))
+        await sessions_of(daemon).steering.next_order(
+            AwaitOrder(client_id="o", adapter_id="codex", origin="o", wait_ms=0)
+        )
         tasks.start_soon(observe, daemon, list(states), orders, thread)
         yield daemon, client, orders
         tasks.cancel_scope.cancel()
@@ -86,8 +89,8 @@ async def test_every_other_outcome_has_its_answer(
 async def test_an_approval_of_a_deleted_session_and_of_a_workers_is_not_decided() -> None:
     for session, expected in (("gone", (410, "session_deleted")), ("worker", (403, "system_session"))):
         async with decided(FOUND, thread=session) as (daemon, client, orders):
-            await daemon.transcripts.store.marks.mark_deleted("gone", 1)
-            await daemon.transcripts.store.marks.mark_system("worker", 1)
+            await sessions_of(daemon).transcripts.store.marks.mark_deleted("gone", 1)
+            await sessions_of(daemon).transcripts.store.marks.mark_system("worker", 1)
             answer = await client.post(DECIDE, json={"decision": "accept"})
             assert (answer.status_code, fits(answer, "post", PATH)["code"]) == expected
             assert [one.kind for one in orders] == ["approval"]
@@ -107,6 +110,6 @@ async def test_a_decision_is_read_before_its_approval_is_looked_for() -> None:
             answer = await client.post(DECIDE, json=body)
             assert (answer.status_code, fits(answer, "post", PATH)["code"]) == (400, "invalid_request"), body
         assert orders == []
-    async with running_gateway() as (_, address), address.client() as client:
+    async with running_gateway(whole=True) as (_, address), address.client() as client:
         # Without any app-server nobody waits for anything.
         assert (await client.post(DECIDE, json={"decision": "accept"})).status_code == 404

@@ -20,6 +20,7 @@ from lifebus_transports.http.following import stream as streams
 from lifebus_transports.http.following.order import SignalLine, SignalOrder, ThreadRange
 from lifebus_transports.http.following.order_log import OrderLog
 from support.integration.observing import signal
+from support.parts import sessions_of
 from support.patience import PATIENCE_S
 from support.running import connected, running_bus
 from support.transcripts.boxes import entry
@@ -39,8 +40,8 @@ async def happen(daemon: Daemon, bus: lifebus.Bus, name: str, number: int) -> No
     """One record of each of the four."""
     await emit(bus, name)
     await daemon.signals.record("o", number, "codex", [signal(name)])
-    await daemon.queue.enqueue(job(f"{name}-{number}"))
-    await daemon.transcripts.store.upsert(name, entry(f"m{number}"))
+    await sessions_of(daemon).queue.enqueue(job(f"{name}-{number}"))
+    await sessions_of(daemon).transcripts.store.upsert(name, entry(f"m{number}"))
 
 
 async def follow(address: Address, count: int, last: str = "", query: str = "?from=oldest") -> tuple[Any, list[Any]]:
@@ -63,7 +64,7 @@ ONE_OF_EACH = [
 
 
 async def test_everything_comes_over_one_connection_and_every_id_leads_on() -> None:
-    async with running_gateway() as (daemon, address), connected(daemon) as bus:
+    async with running_gateway(whole=True) as (daemon, address), connected(daemon) as bus:
         async with address.socket() as socket:
             ready = (await next_frame(socket))["payload"]
             assert ([one["topic"] for one in ready["topics"]], ready["resume"]) == (EVERYTHING, "none")
@@ -81,11 +82,11 @@ async def test_everything_comes_over_one_connection_and_every_id_leads_on() -> N
 
 
 async def test_the_place_in_everything_is_good_after_a_restart(tmp_path: Path) -> None:
-    async with running_gateway(tmp_path) as (daemon, address), connected(daemon) as bus:
+    async with running_gateway(tmp_path, whole=True) as (daemon, address), connected(daemon) as bus:
         await happen(daemon, bus, "s1", 1)
         await happen(daemon, bus, "s2", 2)
         _, frames = await follow(address, 8)
-    async with running_gateway(tmp_path) as (daemon, address), connected(daemon) as bus:
+    async with running_gateway(tmp_path, whole=True) as (daemon, address), connected(daemon) as bus:
         await happen(daemon, bus, "s1", 3)
         for at in (3, 7):
             ready, more = await follow(address, 11 - at, frames[at]["id"])
@@ -96,18 +97,18 @@ async def test_the_place_in_everything_is_good_after_a_restart(tmp_path: Path) -
 
 
 async def test_what_came_while_there_was_no_gateway_comes_behind_what_came_before(tmp_path: Path) -> None:
-    async with running_gateway(tmp_path) as (daemon, address), connected(daemon) as bus:
+    async with running_gateway(tmp_path, whole=True) as (daemon, address), connected(daemon) as bus:
         await happen(daemon, bus, "s1", 1)
         _, frames = await follow(address, 4)
-    async with running_bus(directory=tmp_path) as daemon, connected(daemon) as bus:
+    async with running_bus(whole=True, directory=tmp_path) as daemon, connected(daemon) as bus:
         await happen(daemon, bus, "s1", 2)
-    async with running_gateway(tmp_path) as (_, address):
+    async with running_gateway(tmp_path, whole=True) as (_, address):
         ready, more = await follow(address, 4, frames[-1]["id"])
         assert (ready["resume"], seen(more)) == ("complete", ONE_OF_EACH)
 
 
 async def test_what_a_thread_has_lost_between_others_is_told_at_once_and_in_its_place() -> None:
-    async with running_gateway() as (daemon, address), connected(daemon) as bus:
+    async with running_gateway(whole=True) as (daemon, address), connected(daemon) as bus:
         begin = (await follow(address, 0, query="?topic=signals"))[0]
         assert begin["topics"] == [{"topic": "signals", "after": 0, "head": 0}]
         for number, thread in enumerate(("a", "b", "a", "c"), 1):
@@ -135,11 +136,11 @@ async def test_what_a_thread_has_lost_between_others_is_told_at_once_and_in_its_
 
 
 async def test_the_transcript_of_a_worker_is_for_who_follows_exactly_that() -> None:
-    async with running_gateway() as (daemon, address):
+    async with running_gateway(whole=True) as (daemon, address):
         await daemon.signals.record("o", 1, "codex", [signal("s1"), signal("s2")])
-        await daemon.transcripts.marks.mark_system("s1", 1)
-        await daemon.transcripts.store.upsert("s1", entry())
-        await daemon.transcripts.store.upsert("s2", entry())
+        await sessions_of(daemon).transcripts.marks.mark_system("s1", 1)
+        await sessions_of(daemon).transcripts.store.upsert("s1", entry())
+        await sessions_of(daemon).transcripts.store.upsert("s2", entry())
         _, (frame,) = await follow(address, 1, query="?topic=transcripts&from=oldest")
         assert frame["topic"] == "transcript/s2"
         _, (frame,) = await follow(address, 1, query="?topic=transcript/s1&from=oldest")
@@ -151,7 +152,7 @@ async def test_the_place_moves_on_past_what_comes_behind_the_last_one_that_is_wa
 ) -> None:
     monkeypatch.setattr(streams, "KEEP_ALIVE_S", 0.05)
     async with (
-        running_gateway() as (daemon, address),
+        running_gateway(whole=True) as (daemon, address),
         connected(daemon) as bus,
         address.client() as client,
         client.stream("GET", "/api/events?adapter=codex&session=b") as answer,
@@ -173,7 +174,7 @@ async def next_of(lines: AsyncIterator[str], *wanted: str) -> str:
 
 
 async def test_filters_leave_the_receipts_that_they_choose() -> None:
-    async with running_gateway() as (_, address):
+    async with running_gateway(whole=True) as (_, address):
         ready, _ = await follow(address, 0, query="?adapter=codex")
         assert [one["topic"] for one in ready["topics"]] == ["receipts"]
         for wrong in ("?topic=signals/", "?topic=queue/", "?topic=transcript", "?topic=transcripts/s"):

@@ -16,6 +16,7 @@ from lifebus_transports.http.operations.table import OPERATIONS
 from lifebus_transports.messages.steering import AwaitOrder, OrderReport, SteeringState
 from support.adapters.app_server_recordings import notice, read_messages
 from support.integration.observing import Observer, as_sent, signal
+from support.parts import sessions_of
 from support.patience import PATIENCE_S
 from support.running import connected
 from support.transcripts.boxes import entry
@@ -67,7 +68,7 @@ async def upsert_suggestion(at: Scene, kind: str) -> str:
 
 async def decide(at: Scene, kind: str) -> str:
     """A decision about an approval that the app-server of such a session waits for."""
-    steering = at.daemon.steering
+    steering = sessions_of(at.daemon).steering
     wait = AwaitOrder(client_id="o", adapter_id="codex", origin="o", wait_ms=0)
     await steering.next_order(wait)
 
@@ -238,7 +239,7 @@ async def make_sessions(bus: lifebus.Bus, daemon: Daemon) -> None:
     observer = Observer(bus)
     for kind in ("user", "system", "deleted"):
         await emit(bus, kind)
-    await daemon.transcripts.marks.mark_system("system", 1)
+    await sessions_of(daemon).transcripts.marks.mark_system("system", 1)
     for kind in ("user", "deleted"):
         await observer.observe(signal(kind))
     for kind in ("user", "system", "deleted"):
@@ -249,11 +250,11 @@ async def make_sessions(bus: lifebus.Bus, daemon: Daemon) -> None:
 @pytest.mark.parametrize("restarted", [False, True], ids=["at once", "after a restart"])
 async def test_each_route_and_stream_keeps_to_whose_session_it_is(restarted: bool, tmp_path: Path) -> None:
     if restarted:
-        async with running_gateway(tmp_path) as (daemon, _), connected(daemon) as bus:
+        async with running_gateway(tmp_path, whole=True) as (daemon, _), connected(daemon) as bus:
             await make_sessions(bus, daemon)
     found: dict[str, tuple[str, ...]] = {}
     async with (
-        running_gateway(tmp_path) as (daemon, address),
+        running_gateway(tmp_path, whole=True) as (daemon, address),
         connected(daemon) as bus,
         address.client() as client,
     ):

@@ -7,6 +7,7 @@ import jwt
 import pytest
 
 from lifebus_transports.http.access.rbac import MAY_LIST, MAY_RELOAD, ROLES, Denied, Rbac, RoleActor, decide
+from support.parts import sessions_of
 from support.transports.gateway import running_gateway
 
 NOW = 1_800_000_000.0
@@ -169,7 +170,7 @@ async def test_extensions_are_listed_and_reloaded_by_those_whose_role_suffices(t
     secret = tmp_path / "secret"
     secret.write_text(SECRET)
     secret.chmod(0o600)
-    gateway = running_gateway(rbac_mode="header", rbac_header_secret_file=str(secret))
+    gateway = running_gateway(whole=True, rbac_mode="header", rbac_header_secret_file=str(secret))
     path = "/api/agents/extensions"
     async with gateway as (daemon, address), address.client({TOKEN: SECRET, ROLE: "member"}) as member:
         found = await member.get(path)
@@ -183,7 +184,7 @@ async def test_extensions_are_listed_and_reloaded_by_those_whose_role_suffices(t
         async with address.client({TOKEN: "wrong" * 10, "User-Agent": "agent/1"}) as stranger:
             for method, where in (("GET", path), ("POST", f"{path}/reload")):
                 assert (await stranger.request(method, where)).status_code == 401
-        records, _ = await daemon.extensions.audit.read(0, 64)
+        records, _ = await sessions_of(daemon).extensions.audit.read(0, 64)
         denied = [one for one in records if one.result == "forbidden"]
         assert [(one.actor_role, one.error_summary) for one in denied] == [
             ("member", "insufficient_role"),

@@ -14,6 +14,7 @@ from lifebus_supervisor.daemon.composition import Daemon
 from support.broker_process import until
 from support.integration.hooking import call_hook
 from support.integration.observing import signal
+from support.parts import sessions_of
 from support.running import connected
 from support.transports.gateway import Address, emit, running_gateway
 from support.transports.schemas import fits
@@ -28,7 +29,7 @@ NOT_JSON, NOT_AN_ENTRY = b"{", b"{}"
 async def queued(daemon: Daemon, *job_ids: str, argv: tuple[str, ...] = ("sleep", "600")) -> None:
     for job_id in job_ids:
         payload = {"argv": list(argv), "cwd": "/"}
-        await daemon.queue.enqueue(NewJob(type="command", project_id="p", payload=payload, job_id=job_id))
+        await sessions_of(daemon).queue.enqueue(NewJob(type="command", project_id="p", payload=payload, job_id=job_id))
 
 
 async def known(daemon: Daemon, *sessions: str) -> None:
@@ -38,7 +39,7 @@ async def known(daemon: Daemon, *sessions: str) -> None:
 
 
 async def test_a_job_is_shown_and_cancelled_once() -> None:
-    async with running_gateway() as (daemon, address), address.client() as client:
+    async with running_gateway(whole=True) as (daemon, address), address.client() as client:
         await queued(daemon, "j1", "j2")
         job = fits(await client.get(f"{JOBS}/j2"), "get", f"{JOBS}/{{jobId}}")["job"]
         assert (job["id"], job["state"], job["payload"]["cwd"]) == ("j2", "queued", "/")
@@ -56,7 +57,7 @@ async def test_a_job_is_shown_and_cancelled_once() -> None:
 
 async def test_the_jobs_of_a_project_come_oldest_first_in_pages() -> None:
     path = "/api/projects/{projectId}/orchestrator/jobs"
-    async with running_gateway() as (daemon, address), address.client() as client:
+    async with running_gateway(whole=True) as (daemon, address), address.client() as client:
         await queued(daemon, "j3", "j1", "j2")
         where, query = path.replace("{projectId}", "p"), dict[str, Any](limit=2)
         first = fits(await client.get(where, params=query), "get", path)
@@ -64,7 +65,7 @@ async def test_the_jobs_of_a_project_come_oldest_first_in_pages() -> None:
         found = [(one["createdAt"], one["id"]) for one in (*first["data"], *second["data"])]
         assert sorted(found) == found
         assert ({one for _, one in found}, second["next"]) == ({"j1", "j2", "j3"}, None)
-        await until(lambda: daemon.queue.job("j3").state is JobState.RUNNING)
+        await until(lambda: sessions_of(daemon).queue.job("j3").state is JobState.RUNNING)
         waiting = (await client.get(where, params={"state": "queued"})).json()["data"]
         assert [one["id"] for one in waiting] == ["j1", "j2"]
         assert (await client.get("/api/projects/other/orchestrator/jobs")).json()["data"] == []
@@ -74,7 +75,7 @@ async def test_the_jobs_of_a_project_come_oldest_first_in_pages() -> None:
 
 async def test_a_transcript_is_filled_and_read_and_answers_with_what_it_merged(tmp_path: Path) -> None:
     path = "/api/sessions/{sessionId}"
-    async with running_gateway(tmp_path) as (daemon, address), address.client() as client:
+    async with running_gateway(tmp_path, whole=True) as (daemon, address), address.client() as client:
         await known(daemon, "s1")
         for changes in ({"startedAt": 5}, {"status": "streaming", "content": "again", "startedAt": 3, "extra": 1}):
             answer = await client.post(f"/api/sessions/s1/{UPSERT}", json=ENTRY | changes)
@@ -98,10 +99,10 @@ def status_of(answer: Any) -> tuple[int, str]:
 @pytest.mark.parametrize("queue", [True, False])
 async def test_refusals_of_session_routes_come_in_their_order(tmp_path: Path, queue: bool) -> None:
     settings = QueueSettings(enabled=queue)
-    async with running_gateway(tmp_path, queue=settings) as (daemon, address), address.client() as client:
+    async with running_gateway(tmp_path, whole=True, queue=settings) as (daemon, address), address.client() as client:
         await known(daemon, "live", "worker", "gone")
-        await daemon.transcripts.store.marks.mark_system("worker", 1)
-        await daemon.transcripts.store.delete("gone")
+        await sessions_of(daemon).transcripts.store.marks.mark_system("worker", 1)
+        await sessions_of(daemon).transcripts.store.delete("gone")
         no_queue = (503, "job_conflict")
         expected = {
             **{(route, "gone"): [(410, "session_deleted")] * 2 for route in ("close", "forget")},
@@ -134,7 +135,7 @@ async def test_refusals_of_session_routes_come_in_their_order(tmp_path: Path, qu
             assert found == wanted, (route, session)
         # A worker's transcript takes entries, though nothing is suggested there.
         assert (await client.post(f"/api/sessions/worker/{UPSERT}", json=ENTRY)).status_code == 200
-    async with running_gateway(tmp_path, queue=settings) as (_, address), address.client() as client:
+    async with running_gateway(tmp_path, whole=True, queue=settings) as (_, address), address.client() as client:
         await still_deleted(address, client)
 
 
@@ -152,20 +153,20 @@ async def write(client: Any, path: str, body: bytes) -> Any:
 
 
 async def test_a_job_is_not_cancelled_where_the_queue_is_off(tmp_path: Path) -> None:
-    async with running_gateway(tmp_path) as (daemon, address), address.client() as client:
+    async with running_gateway(tmp_path, whole=True) as (daemon, address), address.client() as client:
         await queued(daemon, "j1", "j2")
     async with (
-        running_gateway(tmp_path, queue=QueueSettings(enabled=False)) as (daemon, address),
+        running_gateway(tmp_path, whole=True, queue=QueueSettings(enabled=False)) as (daemon, address),
         address.client() as client,
     ):
         assert status_of(await client.post(f"{JOBS}/none/cancel", json={})) == (404, "no_job")
         assert status_of(await client.post(f"{JOBS}/j2/cancel", json={})) == (503, "job_conflict")
-        assert daemon.queue.job("j2").state is JobState.QUEUED
+        assert sessions_of(daemon).queue.job("j2").state is JobState.QUEUED
 
 
 async def test_a_session_is_closed_once_and_forgotten_when_it_has_ended() -> None:
     path, body = "/api/sessions/{sessionId}", {"adapterId": "codex"}
-    async with running_gateway() as (daemon, address), connected(daemon) as bus, address.client() as client:
+    async with running_gateway(whole=True) as (daemon, address), connected(daemon) as bus, address.client() as client:
         await emit(bus, "s1")
 
         async def ask(what: str) -> Any:
@@ -184,7 +185,7 @@ async def test_a_session_is_closed_once_and_forgotten_when_it_has_ended() -> Non
 
 async def test_receipts_are_chosen_by_failure_by_waiting_and_without_canaries() -> None:
     about = {"session_id": "s1", "cwd": "/srv/shop", "prompt_id": "p1"}
-    async with running_gateway() as (daemon, address), address.client() as client:
+    async with running_gateway(whole=True) as (daemon, address), address.client() as client:
         await call_hook(daemon, "claude", hook_event_name="UserPromptSubmit", prompt="hello", **about)
         await call_hook(daemon, "claude", hook_event_name="PermissionRequest", tool_name="Bash", tool_input={}, **about)
         await call_hook(daemon, "claude", hook_event_name="StopFailure", error="rate_limit", **about)
@@ -199,7 +200,7 @@ async def test_receipts_are_chosen_by_failure_by_waiting_and_without_canaries() 
 
 
 async def test_sessions_are_named_as_people_see_them() -> None:
-    async with running_gateway() as (daemon, address), connected(daemon) as bus, address.client() as client:
+    async with running_gateway(whole=True) as (daemon, address), connected(daemon) as bus, address.client() as client:
         await emit(bus, "a", 2)
         await emit(bus, "both")
         await bus.emit(lifebus.make_request("session.started", "claude", session="both"))

@@ -21,6 +21,7 @@ from lifebus_transports.http.following import pages
 from lifebus_transports.http.following import stream as streams
 from support.broker_process import until
 from support.integration.observing import EVENT, signal
+from support.parts import sessions_of
 from support.patience import PATIENCE_S
 from support.running import connected
 from support.transports.gateway import Address, emit, next_frame, running_gateway
@@ -207,12 +208,13 @@ async def test_a_session_is_followed_with_its_transcript_and_its_jobs() -> None:
     entry = TranscriptEntry(
         message_id="m", turn_id="t", role=EntryRole.USER, type="note", content="hi\nyou", status=EntryStatus.STREAMING
     )
-    async with running_gateway() as (daemon, address), address.socket("?threadId=s1") as socket:
+    async with running_gateway(whole=True) as (daemon, address), address.socket("?threadId=s1") as socket:
         assert (await next_frame(socket))["payload"]["resume"] == "none"
         await daemon.signals.record("o", 1, "codex", [signal("s1"), signal("s2")])
         assert (await next_frame(socket))["topic"] == "signals/codex/s1"
         for status in (EntryStatus.STREAMING, EntryStatus.COMPLETE):
-            await daemon.transcripts.store.upsert("s1", msgspec.structs.replace(entry, status=status, details=status))
+            changed = msgspec.structs.replace(entry, status=status, details=status)
+            await sessions_of(daemon).transcripts.store.upsert("s1", changed)
         deltas = await take(socket, 2)
         assert [(one["type"], one["topic"], one["threadId"]) for one in deltas] == [
             ("transcript_updated", "transcript/s1", "s1")
@@ -220,7 +222,7 @@ async def test_a_session_is_followed_with_its_transcript_and_its_jobs() -> None:
         assert [one["payload"]["entry"]["status"] for one in deltas] == ["streaming", "complete"]
         payload = {"argv": ["true"], "cwd": "/"}
         new = NewJob(type="command", project_id="session:s1", payload=payload, job_id="j", source_session_id="s1")
-        await daemon.queue.enqueue(new)
+        await sessions_of(daemon).queue.enqueue(new)
         jobs = await take(socket, 3)
         assert [one["type"].removeprefix("orchestrator_job_") for one in jobs] == ["queued", "started", "completed"]
         assert {(one["topic"], one["threadId"], one["payload"]["jobId"]) for one in jobs} == {
@@ -235,11 +237,11 @@ async def test_a_session_is_followed_with_its_transcript_and_its_jobs() -> None:
 
 async def test_a_session_whose_id_is_as_long_as_can_be_is_followed_under_the_project_it_has() -> None:
     thread = "t" * 200
-    async with running_gateway() as (daemon, address), address.socket(f"?threadId={thread}") as socket:
+    async with running_gateway(whole=True) as (daemon, address), address.socket(f"?threadId={thread}") as socket:
         await next_frame(socket)
         await daemon.signals.record("o", 1, "codex", [signal(thread)])
         assert (await next_frame(socket))["topic"] == f"signals/codex/{thread}"
-        await daemon.transcripts.suggestions.upsert(thread, "k", SuggestionStatus.STREAMING)
+        await sessions_of(daemon).transcripts.suggestions.upsert(thread, "k", SuggestionStatus.STREAMING)
         told = await next_frame(socket)
         assert (told["type"], told["threadId"]) == ("suggested_request_updated", thread)
 

@@ -12,6 +12,7 @@ from lifebus_supervisor.configuration.queue_settings import QueueSettings
 from lifebus_supervisor.daemon.composition import Daemon
 from support.broker_process import until
 from support.integration.observing import signal
+from support.parts import sessions_of
 from support.transcripts.boxes import entry
 from support.transports.gateway import running_gateway
 from support.transports.schemas import fits
@@ -27,7 +28,7 @@ class Suggester:
     def __init__(self, daemon: Daemon, *argv: str, signals: bool = True) -> None:
         self.daemon, self.argv, self.signals = daemon, argv, signals
         self.asked: list[dict[str, Any]] = []
-        daemon.synthesis.sink = self
+        sessions_of(daemon).synthesis.sink = self
 
     async def emit(self, event_type: str, payload: dict[str, Any]) -> list[EmitResult]:
         self.asked.append(payload)
@@ -43,7 +44,7 @@ class Suggester:
             dedupe_key="suggest",
             max_attempts=1,
         )
-        done = await self.daemon.queue.enqueue(new)
+        done = await sessions_of(self.daemon).queue.enqueue(new)
         identity = JobIdentity(id=done.job.id, type=done.job.type, project_id=done.job.project_id)
         return [EnqueueResult(module_name="m", event_type=event_type, status=done.status, job=identity)]
 
@@ -51,23 +52,23 @@ class Suggester:
 async def spoken(daemon: Daemon, session: str = "s1") -> None:
     """Have a session in which something was said."""
     await daemon.signals.record("o", 1, "codex", [signal(session)])
-    await daemon.transcripts.store.upsert(session, entry())
+    await sessions_of(daemon).transcripts.store.upsert(session, entry())
 
 
 async def test_a_suggestion_is_waited_for_and_what_it_says_is_kept() -> None:
-    async with running_gateway() as (daemon, address), address.client() as client:
+    async with running_gateway(whole=True) as (daemon, address), address.client() as client:
         await spoken(daemon)
         suggester = Suggester(daemon, "echo", GO_ON)
         answer = await client.post(ASK, params={"waitMs": 30_000}, json={"model": "big"})
         body = fits(answer, "post", WAIT)
         assert (answer.status_code, body["status"], body["suggestion"]) == (200, "ok", "go on")
         assert (suggester.asked[0]["requestKey"], suggester.asked[0]["model"]) == (body["requestKey"], "big")
-        kept = await daemon.transcripts.suggestions.show("s1", body["requestKey"])
+        kept = await sessions_of(daemon).transcripts.suggestions.show("s1", body["requestKey"])
         assert (kept.status, kept.suggestion) == (SuggestionStatus.COMPLETE, "go on")
 
 
 async def test_what_takes_longer_is_answered_with_its_job_and_its_own_key_by_whoever_asks_again() -> None:
-    async with running_gateway() as (daemon, address), address.client() as client:
+    async with running_gateway(whole=True) as (daemon, address), address.client() as client:
         await spoken(daemon)
         Suggester(daemon, "sleep", "600")
         answers = [await client.post(ASK, params={"waitMs": 1}, json={}), await client.post(f"{ASK}/jobs", json={})]
@@ -93,20 +94,20 @@ async def test_what_takes_longer_is_answered_with_its_job_and_its_own_key_by_who
 
 @pytest.mark.parametrize("signals", [True, False])
 async def test_where_it_fails_the_draft_is_the_suggestion(signals: bool) -> None:
-    async with running_gateway() as (daemon, address), address.client() as client:
+    async with running_gateway(whole=True) as (daemon, address), address.client() as client:
         await spoken(daemon)
         Suggester(daemon, "false", signals=signals)
         wait = {"waitMs": 30_000}
         answer = await client.post(ASK, params=wait, json={"draft": "mine"})
         body = fits(answer, "post", WAIT)
         assert (answer.status_code, body["status"], body.get("suggestion")) == (200, "fallback", "mine")
-        await until(lambda: daemon.queue.job(body["jobId"]).state is JobState.FAILED)
+        await until(lambda: sessions_of(daemon).queue.job(body["jobId"]).state is JobState.FAILED)
         without = await client.post(ASK, params=wait, json={})
         assert (without.status_code, fits(without, "post", WAIT)["code"]) == (409, "no_suggestion")
 
 
 async def test_nothing_is_suggested_where_nothing_was_said_and_by_nobody() -> None:
-    async with running_gateway() as (daemon, address), address.client() as client:
+    async with running_gateway(whole=True) as (daemon, address), address.client() as client:
         await daemon.signals.record("o", 1, "codex", [signal("s1")])
         silent = await client.post(ASK, json={})
         assert (silent.status_code, fits(silent, "post", WAIT)["status"]) == (409, "no_context")
@@ -121,7 +122,7 @@ async def test_nothing_is_suggested_where_nothing_was_said_and_by_nobody() -> No
 
 async def test_a_suggestion_is_upserted_where_the_queue_is_off(tmp_path: Path) -> None:
     async with (
-        running_gateway(tmp_path, queue=QueueSettings(enabled=False)) as (daemon, address),
+        running_gateway(tmp_path, whole=True, queue=QueueSettings(enabled=False)) as (daemon, address),
         address.client() as client,
     ):
         await spoken(daemon)

@@ -51,6 +51,9 @@ OBSERVATIONS: Final = CallPool("observations", 64)
 STEERING: Final = CallPool("steering", 256)
 """Many, because each observer of an app-server waits in one call for its next order."""
 
+STEERING_REPORTS: Final = CallPool("steering reports", 256)
+"""Many, because each order has one; apart, so that observers that wait keep nobody from reporting."""
+
 CONSUMERS: Final = CallPool("cursors", 1024)
 """Many, because each consumer waits in one fetch, and its acknowledgements for the disk."""
 

@@ -9,6 +9,7 @@ from typing import Final
 from lifebus_contract import AdapterManifest, InvalidRequest, Negotiation
 from lifebus_contract.consumers import ConsumerInfo
 from lifebus_contract.views import SessionHead
+from lifebus_transports.messages import tables
 from lifebus_transports.messages.common import Nothing
 from lifebus_transports.messages.consumers import (
     Ack,
@@ -28,30 +29,15 @@ from lifebus_transports.messages.emissions import Emit, EmitAnswer, Negotiate
 from lifebus_transports.messages.ledger import Prune, PruneAnswer, Verify, VerifyAnswer
 from lifebus_transports.messages.reads import Backfill, BackfillPage, Marker, SessionsQuery
 from lifebus_transports.messages.sessions import CloseSession, ForgetSession, SessionReceipts
-from lifebus_transports.messages.signals import (
-    Observe,
-    ObserveAnswer,
-    SignalBackfill,
-    SignalPage,
-    ThreadHeads,
-    ThreadsQuery,
-)
 from lifebus_transports.messages.snapshots import Revise, ReviseAnswer, Save, SaveAnswer
 from lifebus_transports.messages.state import StatePage, StateQuery
 from lifebus_transports.messages.status import BrokerStatus
-from lifebus_transports.messages.steering import AwaitOrder, DecidedApproval, NextOrder, OrderReport, PersonDecision
-from lifebus_transports.messages.tables.extension_verbs import EXTENSION_VERBS
-from lifebus_transports.messages.tables.flow_verbs import FLOW_VERBS
-from lifebus_transports.messages.tables.inbox_verbs import INBOX_VERBS
-from lifebus_transports.messages.tables.job_verbs import JOB_VERBS
-from lifebus_transports.messages.tables.transcript_verbs import TRANSCRIPT_VERBS
 from lifebus_transports.messages.ticks import Tick, TickAnswer
+from lifebus_transports.messages.verb_table import VerbTable
 from lifebus_transports.messages.verb_types import (
     CONSUMERS,
-    OBSERVATIONS,
     PRUNES,
     READS,
-    STEERING,
     TICKS,
     Access,
     Repeat,
@@ -160,53 +146,6 @@ _TABLE: Final = (
         records=True,
     ),
     Verb(
-        name="observe",
-        summary="Records what an observer of an app-server saw.",
-        body=Observe,
-        answer=ObserveAnswer,
-        pool=OBSERVATIONS,
-        records=True,
-        embedded=("observations", "signal"),
-    ),
-    Verb(
-        name="steer",
-        summary="Waits for the next order for an observer's app-server.",
-        body=AwaitOrder,
-        answer=NextOrder,
-        pool=STEERING,
-        wait_key="wait_ms",
-        repeat=Repeat.NEVER,
-    ),
-    Verb(
-        name="steered",
-        summary="Says what became of an order for an app-server.",
-        body=OrderReport,
-        answer=Nothing,
-    ),
-    Verb(
-        name="approval_decide",
-        summary="Has an app-server told how a person decided an approval.",
-        body=PersonDecision,
-        answer=DecidedApproval,
-        access=Access.OPERATOR,
-        pool=STEERING,
-        timeout_factor=4,
-    ),
-    Verb(
-        name="signals",
-        summary="Returns a page of signals of one thread.",
-        body=SignalBackfill,
-        answer=SignalPage,
-        pool=READS,
-    ),
-    Verb(
-        name="threads",
-        summary="Lists the heads of an adapter's threads, or of one.",
-        body=ThreadsQuery,
-        answer=ThreadHeads,
-        pool=READS,
-    ),
-    Verb(
         name="consume",
         summary="Makes the peer the one that consumes under a name, or renews its lease.",
         body=Consume,
@@ -312,17 +251,73 @@ _TABLE: Final = (
         pool=PRUNES,
         timeout_factor=100,  # what is dropped is read before
     ),
-    *INBOX_VERBS,
-    *EXTENSION_VERBS,
-    *FLOW_VERBS,
-    *JOB_VERBS,
-    *TRANSCRIPT_VERBS,
     Verb(name="clients", summary="Lists the registered callback clients.", body=Nothing, answer=list[ClientInfo]),
     Verb(name="manifests", summary="Lists the adapters' manifests.", body=Nothing, answer=list[AdapterManifest]),
     Verb(name="status", summary="Says how the broker is.", body=Nothing, answer=BrokerStatus),
 )
 
-VERBS: Final[dict[str, Verb]] = {verb.name: verb for verb in _TABLE}
+FAMILIES: Final[dict[str, tuple[str, ...]]] = {
+    "app_server_verbs": (
+        "observe",
+        "steer",
+        "steered",
+        "approval_decide",
+        "signals",
+        "threads",
+    ),
+    "inbox_verbs": (
+        "inbox_ask",
+        "inbox_list",
+        "inbox_show",
+        "inbox_answer",
+        "inbox_withdraw",
+    ),
+    "extension_verbs": (
+        "extensions_list",
+        "extensions_reload",
+        "extensions_trust",
+        "extensions_denied",
+        "extensions_audit",
+    ),
+    "flow_verbs": (
+        "flow_submit",
+        "flow_list",
+        "flow_show",
+        "flow_wait",
+        "flow_resume",
+        "flow_abort",
+        "flow_retry",
+        "flow_signals",
+        "flow_logs",
+        "flow_log",
+        "flow_cost",
+        "flow_costs",
+        "flow_events",
+        "flow_compact",
+        "flow_claim",
+        "flow_record",
+    ),
+    "job_verbs": (
+        "job_enqueue",
+        "job_list",
+        "job_show",
+        "job_wait",
+        "job_cancel",
+        "job_retry",
+        "job_drain",
+    ),
+    "transcript_verbs": (
+        "transcript_upsert",
+        "transcript_show",
+        "transcript_list",
+        "suggest_request",
+        "suggestion_upsert",
+        "suggestion_show",
+    ),
+}
+"""The verbs of parts that few use, by their module in `tables`: its types are made when one of them is looked up."""
+
+VERBS: Final = VerbTable(_TABLE, {f"{tables.__name__}.{module}": names for module, names in FAMILIES.items()})
 """Every verb by its name; docs/wire-protocol.md, "Verbs", has the same table for people."""
 
 

@@ -84,7 +84,7 @@ async def _execute(bus: "Bus", begun: RunInfo, owner: str, printer: RunPrinter) 
         return exit_of(begun)
     import anyio  # noqa: PLC0415
 
-    from lifebus_supervisor.runtime.composing import wall_clocks  # noqa: PLC0415
+    from lifebus_supervisor.runtime.clocks import wall_clocks  # noqa: PLC0415
     from lifebus_supervisor.runtime.remote.executor import RemoteExecutor  # noqa: PLC0415
     from lifebus_supervisor.runtime.run_info import info_of  # noqa: PLC0415
     from lifebus_supervisor.runtime.tries import Tries  # noqa: PLC0415

@@ -67,7 +67,7 @@ class NoticeOptions:
             raise UsageError("--pressure: a number of percent, from 1 to 100")
         is_quiet = NoticePlan(kinds=kinds).is_quiet
         if self.quiet is not None:
-            from lifebus_supervisor.runtime.inbox.reminders import QuietHours  # noqa: PLC0415
+            from lifebus_supervisor.runtime.inbox.quiet_hours import QuietHours  # noqa: PLC0415
 
             try:
                 is_quiet = partial(_is_quiet, QuietHours.parse(self.quiet))
@@ -285,4 +285,4 @@ def _is_quiet(hours: "QuietHours", at_ms: int) -> bool:
 
 
 if TYPE_CHECKING:
-    from lifebus_supervisor.runtime.inbox.reminders import QuietHours
+    from lifebus_supervisor.runtime.inbox.quiet_hours import QuietHours

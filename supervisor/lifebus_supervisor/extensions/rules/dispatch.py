@@ -6,6 +6,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from lifebus_contract.capability import TrustMode
 from lifebus_contract.extensions import (
     ActionOutcome,
     ActionRequest,
@@ -16,7 +17,6 @@ from lifebus_contract.extensions import (
     EnqueueResult,
     ExtensionCapabilities,
     JobIdentity,
-    TrustMode,
 )
 from lifebus_contract.jobs import EnqueueStatus
 from lifebus_supervisor.extensions.rules.plain_json import as_object

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
-from lifebus_contract.extensions import ExtensionCapabilities, TrustEvaluation, TrustMode, TrustStatus
+from lifebus_contract.capability import TrustMode
+from lifebus_contract.extensions import ExtensionCapabilities, TrustEvaluation, TrustStatus
 
 ENQUEUE: Final = "queue.enqueue"
 """The capability for jobs, whether asked for as an action or by `tools.enqueue_job`."""

@@ -15,28 +15,8 @@ from msgspec import Struct, structs
 from lifebus_contract.questions import AnswerAction, Question
 from lifebus_supervisor.runtime.inbox.answers import allowed_actions
 from lifebus_supervisor.runtime.inbox.records import Occasion, QuestionState
+from lifebus_supervisor.runtime.inbox.templates import TITLE
 from lifebus_transports.processes.redaction import hide_secrets, names_secret
-
-TITLE: Final = "$occasion: $title"
-"""The usual title."""
-
-FIELDS: Final = (
-    "actions",
-    "answer",
-    "client",
-    "command",
-    "delivery",
-    "kind",
-    "link",
-    "occasion",
-    "question",
-    "reason",
-    "run",
-    "step",
-    "suggestions",
-    "title",
-)
-"""What a template may name."""
 
 _HEADS: Final = {
     Occasion.ASKED: "Question",
@@ -97,18 +77,6 @@ def body_of(message: QuestionMessage, template: str | None = None, secrets: Iter
 def printable(text: str) -> str:
     """Return a text that steers no terminal: line ends stay, other control characters become blanks."""
     return "".join(letter if letter.isprintable() or letter == "\n" else " " for letter in text)
-
-
-def unknown_fields(template: str) -> list[str]:
-    """Return the names in a template that mean nothing.
-
-    Raises:
-        ValueError: it is no template: a `$` stands alone.
-    """
-    found = Template(template)
-    if not found.is_valid():
-        raise ValueError("a `$` stands before a name; `$$` is one of them as it is")
-    return sorted(set(found.get_identifiers()) - set(FIELDS))
 
 
 def document_of(message: QuestionMessage, *, sent_at_ms: int, secrets: Iterable[str] = ()) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 from msgspec import Meta, Struct
 
 from lifebus_contract.fields import Identifier
-from lifebus_supervisor.runtime.inbox.messages import FIELDS, TITLE, unknown_fields
-from lifebus_supervisor.runtime.inbox.reminders import QuietHours
+from lifebus_supervisor.runtime.inbox.quiet_hours import QuietHours
+from lifebus_supervisor.runtime.inbox.templates import FIELDS, TITLE, unknown_fields
 
 NONE: Final = "none"
 """Where there is nothing of a kind."""

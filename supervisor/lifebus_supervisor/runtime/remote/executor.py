@@ -13,10 +13,10 @@ from anyio.abc import TaskGroup
 from lifebus_contract import BrokerBusy, DeadlineExceeded, StateConflict, TransportError
 from lifebus_contract.flows import OutcomeKind
 from lifebus_contract.runs import StepStatus
+from lifebus_supervisor.runtime.clocks import Clocks
 from lifebus_supervisor.runtime.ports import RunPort, TryRunner
 from lifebus_supervisor.runtime.rules.decisions import ObservedEnd, carry_on, decide, detach, end_records
 from lifebus_supervisor.runtime.rules.run_reducer import apply_all, reduce_run
-from lifebus_supervisor.runtime.run_engine import Clocks
 from lifebus_supervisor.runtime.run_records import RunRecord
 from lifebus_supervisor.runtime.run_state import RunState
 

@@ -14,7 +14,8 @@ from lifebus_broker.ledger.refusals import DISK_FULL
 from lifebus_contract.questions import AnswerAction, Notification
 from lifebus_supervisor.runtime.inbox.channels.channel import DeliveryFault
 from lifebus_supervisor.runtime.inbox.deliveries import QuestionDeliveries
-from lifebus_supervisor.runtime.inbox.reminders import QuietHours, ReminderPlan
+from lifebus_supervisor.runtime.inbox.quiet_hours import QuietHours
+from lifebus_supervisor.runtime.inbox.reminders import ReminderPlan
 from support.inbox.delivering import MINUTE_MS, Clock, Recording, delivering, until
 from support.inbox.questions import AT_MS, answer, inbox_of, ledger_in, question
 from support.patience import PATIENCE_S

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lifebus_supervisor.runtime.inbox.quiet_hours import QuietHours
 from lifebus_supervisor.runtime.inbox.records import QuestionState
-from lifebus_supervisor.runtime.inbox.reminders import QuietHours, ReminderPlan, after_quiet_ms, reminder_due_ms
+from lifebus_supervisor.runtime.inbox.reminders import ReminderPlan, after_quiet_ms, reminder_due_ms
 from support.inbox.questions import AT_MS, answer, question
 
 MINUTE_MS = 60_000

@@ -125,7 +125,7 @@ def claude(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ImitationClaude:
 
 @asynccontextmanager
 async def bus() -> AsyncGenerator[lifebus.Bus]:
-    async with running_bus() as daemon, connected(daemon) as client:
+    async with running_bus(whole=True) as daemon, connected(daemon) as client:
         yield client
 
 

@@ -19,6 +19,7 @@ from lifebus_supervisor.runtime.run_state import RunState
 from lifebus_supervisor.runtime.tries import Tries
 from support.flows import ScriptedRunner, exited, flow, step, until, until_over, until_waiting, use_runner
 from support.integration.following import until as until_true
+from support.parts import flows_of
 from support.patience import PATIENCE_S
 from support.run_scene import Scene, scene
 from support.running import running_bus
@@ -46,7 +47,7 @@ async def test_a_time_limit_is_near_from_its_share_on_and_that_is_one_event(
 
 
 async def test_the_timer_itself_notices_that_time_is_nearly_over(tmp_path: Path) -> None:
-    async with running_bus() as daemon:
+    async with running_bus(whole=True) as daemon:
         runs = use_runner(daemon, ScriptedRunner())
         info = await runs.submit(flow(tmp_path, step("a", time_limit_ms=40), near_limit_percent=50), by="me")
         run = next(one for one in runs.runs() if one.run_id == info.run_id)
@@ -163,7 +164,7 @@ async def test_money_is_asked_about_and_a_run_that_ends_takes_its_question_back(
         question = (await at.question()).question
         assert "1.60 of 2.00 US dollars are spent (80 %)" in question.reason
         withdrawn = anyio.Event()
-        at.daemon.inbox.listen(lambda info: None if info.is_open else withdrawn.set())
+        flows_of(at.daemon).inbox.listen(lambda info: None if info.is_open else withdrawn.set())
         await at.runner.end("a", exited(0))
         assert (await until_over(at.runs, at.run_id)).status is RunStatus.COMPLETED
         with anyio.fail_after(PATIENCE_S):
@@ -263,17 +264,17 @@ async def test_a_prompt_is_counted_by_its_session_s_file_and_near_its_limit_in_t
         + "".join(f"echo '{msgspec.json.encode(one).decode()}'\n" for one in said)
     )
     (tmp_path / "claude").chmod(0o700)
-    async with running_bus() as daemon:
+    async with running_bus(whole=True) as daemon:
         environ = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOME": str(tmp_path / "home")}
-        daemon.runs.engine.runner = Tries(daemon.settings.state_dir, environ)
+        flows_of(daemon).runs.engine.runner = Tries(daemon.settings.state_dir, environ)
         prompt = StepDefinition(step_id="a", prompt=HarnessPrompt(adapter_id="claude", text="x"))
         definition = flow(project, prompt, context_tokens=1_000)
-        info = await until_over(daemon.runs, (await daemon.runs.submit(definition, by="me")).run_id)
+        info = await until_over(flows_of(daemon).runs, (await flows_of(daemon).runs.submit(definition, by="me")).run_id)
         assert info.status is RunStatus.COMPLETED
         assert info.steps[0].tries[0].session == ("claude", "s1")
-        found = daemon.runs.accounts.costs(info.run_id)
+        found = flows_of(daemon).runs.accounts.costs(info.run_id)
         assert (found.calls, found.input_tokens, found.output_tokens, found.unpriced_calls) == (1, 790, 20, 1)
-        at = Scene(daemon, daemon.runs, ScriptedRunner(), [], info.run_id)
+        at = Scene(daemon, flows_of(daemon).runs, ScriptedRunner(), [], info.run_id)
         assert [one.telemetry_summary["near"] for one in await at.pressures()] == ["context_tokens"]
 
 
@@ -284,20 +285,20 @@ async def test_costs_and_the_question_about_a_budget_outlive_brokers(
     monkeypatch.setattr(composing, "Tries", lambda *_: runner)
     asked: set[str] = set()
     for life in range(3):
-        async with running_bus(directory=tmp_path) as daemon:
+        async with running_bus(whole=True, directory=tmp_path) as daemon:
             steps = step("a", max_retries=0), step("b", "a")
             definition = flow(tmp_path, *steps, budget=Budget(tokens=1_000))
-            await daemon.runs.submit(definition, run_id="r", by="me")
+            await flows_of(daemon).runs.submit(definition, run_id="r", by="me")
             cost = CostRecord(run_id="r", step_id="a", key="m1", input_tokens=900, cost_micros=5)
-            await daemon.runs.accounts.cost(cost)
-            at = Scene(daemon, daemon.runs, runner, [], "r")
+            await flows_of(daemon).runs.accounts.cost(cost)
+            at = Scene(daemon, flows_of(daemon).runs, runner, [], "r")
             asked.add((await at.question()).question.question_id)
-            assert (daemon.runs.info("r").tokens, daemon.runs.accounts.costs("r").calls) == (900, 1)
+            assert (flows_of(daemon).runs.info("r").tokens, flows_of(daemon).runs.accounts.costs("r").calls) == (900, 1)
             if life == 2:
                 at.times.append(1)
                 await at.answer(AnswerAction.PROCEED)
                 await runner.end("a", exited(0))
-                assert (await until_over(daemon.runs, "r")).status is RunStatus.COMPLETED
+                assert (await until_over(flows_of(daemon).runs, "r")).status is RunStatus.COMPLETED
                 assert [one.telemetry_summary["near"] for one in await at.pressures()] == ["budget.tokens"]
     assert len(asked) == 1
 
@@ -305,9 +306,9 @@ async def test_costs_and_the_question_about_a_budget_outlive_brokers(
 async def test_a_try_is_told_what_is_left_for_it(tmp_path: Path) -> None:
     (tmp_path / "project").mkdir()
     said = step("a", command=("sh", "-c", "env | grep ^LIFEBUS_FLOW_ > told"), time_limit_ms=60_000, setting={"X": "1"})
-    async with running_bus() as daemon:
+    async with running_bus(whole=True) as daemon:
         definition = flow(tmp_path / "project", said, context_tokens=5_000, budget=Budget(time_ms=50_000))
-        info = await until_over(daemon.runs, (await daemon.runs.submit(definition, by="me")).run_id)
+        info = await until_over(flows_of(daemon).runs, (await flows_of(daemon).runs.submit(definition, by="me")).run_id)
         assert info.status is RunStatus.COMPLETED
         page = await daemon.bus.ledger.read(Query(session=("flow", info.run_id), limit=1_000))
         payloads = [one for row in page.stored for one in decode_receipt(row.receipt).payload_receipts]

@@ -15,8 +15,14 @@ from lifebus_transports.messages.extensions.bodies import (
 )
 from lifebus_transports.messages.verb_types import EXTENSIONS, Access, Repeat, Verb
 
-EXTENSION_VERBS: Final = (
-    Verb(name="extensions_list", summary="Lists the loaded extensions.", body=Nothing, answer=ExtensionList),
+TABLE: Final = (
+    Verb(
+        name="extensions_list",
+        summary="Lists the loaded extensions.",
+        body=Nothing,
+        answer=ExtensionList,
+        pool=EXTENSIONS,
+    ),
     Verb(
         name="extensions_reload",
         summary="Loads all extensions anew, or changes nothing.",

@@ -29,7 +29,7 @@ from lifebus_transports.messages.flows import (
 )
 from lifebus_transports.messages.verb_types import COMPACTIONS, FLOW_WAITS, FLOWS, READS, Access, Repeat, Verb
 
-FLOW_VERBS: Final = (
+TABLE: Final = (
     Verb(
         name="flow_submit",
         summary="Begins a run of a flow.",

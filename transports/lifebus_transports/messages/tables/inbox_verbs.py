@@ -13,7 +13,7 @@ from lifebus_transports.messages.inbox import (
 )
 from lifebus_transports.messages.verb_types import QUESTIONS, Access, Verb
 
-INBOX_VERBS: Final = (
+TABLE: Final = (
     Verb(
         name="inbox_ask",
         summary="Asks a person, durably and once.",

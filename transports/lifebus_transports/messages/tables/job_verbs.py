@@ -16,7 +16,7 @@ from lifebus_transports.messages.jobs import (
 )
 from lifebus_transports.messages.verb_types import JOB_WAITS, JOBS, Access, Repeat, Verb
 
-JOB_VERBS: Final = (
+TABLE: Final = (
     Verb(
         name="job_enqueue",
         summary="Queues a job, durably, and once where it has an id.",

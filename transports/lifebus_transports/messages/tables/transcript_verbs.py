@@ -17,7 +17,7 @@ from lifebus_transports.messages.transcripts import (
 )
 from lifebus_transports.messages.verb_types import SUGGESTION_WAITS, SUGGESTIONS, TRANSCRIPTS, Repeat, Verb
 
-TRANSCRIPT_VERBS: Final = (
+TABLE: Final = (
     Verb(
         name="transcript_upsert",
         summary="Merges an entry into a transcript by its message id.",
