@@ -53,11 +53,16 @@ def slipped(sound: Sound, file: Path, count: int) -> list[tuple[int, int]]:
     assert findings(path) == []
     found = [
         (place, bit)
-        for place, bit in places(file.stat().st_size, count)
+        for place, bit in places(written(file), count)
         if not noticed_or_harmless(path, before, file, place, bit)
     ]
     assert findings(path) == [], "looking changes nothing"
     return found
+
+
+def written(file: Path) -> int:
+    """Return how many bytes of a file were written, without the room behind the newest frame of a log."""
+    return len(file.read_bytes().rstrip(b"\0"))
 
 
 def noticed_or_harmless(path: Path, before: list[Any], file: Path, place: int, bit: int) -> bool:
@@ -115,7 +120,7 @@ def test_a_broker_refuses_a_rotten_ledger_in_words_and_leaves_it_alone(
     tmp_path: Path, which: str, file: str, request: pytest.FixtureRequest
 ) -> None:
     sound: Path = request.getfixturevalue(which)[0]
-    copy, size = tmp_path / "ledger.db", Path(f"{sound}{file}").stat().st_size
+    copy, size = tmp_path / "ledger.db", written(Path(f"{sound}{file}"))
     refused = 0
     for place, bit in places(size, effort(25, 2_000)):
         for each in tmp_path.glob("ledger.db*"):

@@ -55,6 +55,11 @@ class LedgerFile(Struct, frozen=True, kw_only=True):
         """Whether the file outlives its ledger."""
         return self.durability != "none"
 
+    @property
+    def synced_log(self) -> str | None:
+        """The path of the write-ahead log, where commits wait for it to be synced; None behind a `vfs` of its own."""
+        return self.store.connection.filename_wal if self.durability == "full" and self.vfs is None else None
+
     def close(self, *, failed: bool = False) -> None:
         """Close both connections, the writing one last, because it tidies up unless the disk `failed`; blocks."""
         self.reader.close()

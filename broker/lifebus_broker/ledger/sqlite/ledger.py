@@ -104,6 +104,7 @@ class SqliteLedger:
             ),
             partial(room_on, file.path.parent),
             None if file.is_kept else partial(decide_prune, file.path, Limits(keep_bytes=NOT_KEPT_BYTES), 0),
+            file.synced_log,
         )
         self._commits = CommitQueue(self._writer, committed=self._on_committed, failed=self._on_failed)
         self._journal = SqliteJournal(

@@ -1,5 +1,7 @@
 """What a ledger's writer does beside appends, in pieces: checkpoints, deleting, giving disk back, watching its room.
 
+The log gets its room at the start, before the first commit that waits for the disk.
+
 Appends go first.  While they come, a piece is followed by a rest as long as it took, and it is about as large as what
 is committed in between, so that deleting keeps up with writing; while none come, one piece follows the other.
 """
@@ -12,6 +14,7 @@ from typing import Final
 
 from lifebus_broker.ledger.retention import PruneDecision, is_short
 from lifebus_broker.ledger.sqlite.store import Store
+from lifebus_broker.ledger.sqlite.writing.log_room import make_room
 from lifebus_broker.process_memory import give_memory_back
 
 CHECKPOINT_BYTES: Final = 16 * 1024 * 1024
@@ -24,6 +27,9 @@ Surplus = Callable[[], PruneDecision | None]
 """Returns what a file holds too much, None when it is within its bound; blocks."""
 
 _IDLE_CHECKPOINT_BYTES: Final = 1024 * 1024
+_ROOM_BYTES: Final = 5 * _IDLE_CHECKPOINT_BYTES // 4
+"""So long the log is from the beginning: what comes singly never makes it longer, because of the checkpoint before."""
+
 _LEAST_LOG_BYTES: Final = 4 * 1024 * 1024
 _IDLE_S: Final = 0.2
 _REST_S: Final = 5.0
@@ -38,8 +44,8 @@ _MOST_PIECES: Final = 4
 class Maintenance:
     """Chooses what is to be done next on a store.
 
-    `low_space` says that the file system has less room left than is to be left free: then nothing is to be appended,
-    and what frees disk goes on.
+    `log` is the path of the write-ahead log that commits are synced to.  `low_space` says that the file system has less
+    room left than is to be left free: then nothing is to be appended, and what frees disk goes on.
     """
 
     def __init__(
@@ -49,7 +55,9 @@ class Maintenance:
         now: Callable[[], float] = time.monotonic,
         *,
         surplus: Surplus | None = None,
+        log: str | None = None,
     ) -> None:
+        self._log, self._has_room = log, log is None
         self._surplus, self._trim_at, self._trimmed_epoch_s = surplus, 0.0, 0
         self.low_space = False
         self._spare, self._wal_limit = 0, CHECKPOINT_BYTES
@@ -68,7 +76,7 @@ class Maintenance:
         store = self._store
         if full:
             return _MEASURE_S
-        if self._frees:
+        if self._frees or not self._has_room:
             return 0
         if store.wal_bytes > _IDLE_CHECKPOINT_BYTES:
             return _IDLE_S
@@ -121,11 +129,18 @@ class Maintenance:
             self._store.prune_to(decision.floor, b"", self._trimmed_epoch_s)
 
     def _idle_task(self) -> Callable[[], object] | None:
+        if not self._has_room:
+            return self._make_room
         if self._store.wal_bytes > _IDLE_CHECKPOINT_BYTES:
             return self._store.checkpoint
         if self._store.wal_is_long:
             return self._store.truncate_wal
         return self._rest if self._rests else None
+
+    def _make_room(self) -> None:
+        self._has_room = True
+        if self._log is not None and not self.low_space:
+            make_room(self._log, _ROOM_BYTES)
 
     @property
     def _rests(self) -> bool:

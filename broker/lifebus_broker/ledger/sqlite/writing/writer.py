@@ -117,13 +117,15 @@ def refused(pending: PendingAppend, refusal: Refusal) -> Any:
 class Writer:
     """Runs `store` in its own thread, from `start` until `stop` or the first error.
 
-    `room` measures its file system, `surplus` says what a file that bounds itself holds too much (`Maintenance`).
-    `pace` is how long commits wait for the disk, whoever makes them.
+    `room` measures its file system, `surplus` says what a file that bounds itself holds too much, and `log` is the path
+    of a log that gets room (`Maintenance`).  `pace` is how long commits wait for the disk, whoever makes them.
     """
 
-    def __init__(self, store: Store, reports: Reports, room: Room, surplus: Surplus | None = None) -> None:
+    def __init__(
+        self, store: Store, reports: Reports, room: Room, surplus: Surplus | None = None, log: str | None = None
+    ) -> None:
         self._store = store
-        self._maintenance = Maintenance(store, room, surplus=surplus)
+        self._maintenance = Maintenance(store, room, surplus=surplus, log=log)
         self._reports = reports
         self.pace = DiskPace()
         self._queue: SimpleQueue[Work | _Order] = SimpleQueue()
