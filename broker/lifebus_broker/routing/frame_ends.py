@@ -52,7 +52,7 @@ class FrameEnds:
         self._frames: OrderedDict[_FrameKey, _Claim | None] = OrderedDict()
         # By frame: the openings, and the claimed ends, that are on their way to the ledger.
         self._openings: dict[_FrameKey, _Opening] = {}
-        self._claimed: set[_FrameKey] = set()
+        self._claimed: dict[_FrameKey, bool] = {}  # whether it was known to be open
         # The sessions whose ends from before this process are known.
         self._learned: OrderedDict[_SessionKey, None] = OrderedDict()
 
@@ -106,7 +106,7 @@ class FrameEnds:
             # The ledger finds a repeated key by itself, and answers with what is stored.
             is_repeated = request.idempotency_key is not None and claim == known
             return None if is_repeated else _ALREADY_ENDED
-        self._claimed.add(frame)
+        self._claimed[frame] = frame in self._frames
         self._remember(frame, claim)
         return None
 
@@ -119,8 +119,9 @@ class FrameEnds:
         if request.event is not _ENDED:
             self._settle_opening(frame, claim, opened=recorded and not replayed)
         elif frame in self._claimed and self._frames.get(frame) == claim:
-            self._claimed.remove(frame)
-            if not recorded:
+            was_open = self._claimed.pop(frame)
+            # An end that comes again is that of an earlier life: the frame that was opened since stays open.
+            if not recorded or (replayed and was_open):
                 self._frames[frame] = None
 
     def forget(self, request: CallbackRequest) -> None:
@@ -129,7 +130,7 @@ class FrameEnds:
         if frame is not None and request.event in _NOTED:
             self._frames.pop(frame, None)
             self._openings.pop(frame, None)
-            self._claimed.discard(frame)
+            self._claimed.pop(frame, None)
             self._learned.pop(_session_of(request), None)
 
     def _settle_opening(self, frame: _FrameKey, claim: _Claim, *, opened: bool) -> None:

@@ -97,6 +97,20 @@ async def test_a_frame_that_is_forgotten_is_looked_up(monkeypatch: pytest.Monkey
         assert again == [["frame_ended"]] * 8
 
 
+async def test_an_end_that_comes_again_does_not_end_the_frame_that_was_opened_since() -> None:
+    async with bus_box() as bus:
+        for event, key in (
+            ("frame.opened", "o1"),
+            ("frame.ended", "e1"),
+            ("frame.opened", "o2"),
+            ("frame.ended", "e1"),
+        ):
+            assert await emit(bus, of_frame(event, key)) == [None]
+        assert await emit(bus, of_frame("frame.ended", "e2")) == [None]
+        assert await emit(bus, of_frame("frame.ended", "e3")) == ["frame_ended"]
+        assert await ends(bus) == 2
+
+
 async def test_a_frame_that_really_opens_again_ends_again() -> None:
     async with bus_box() as bus:
         await emit(bus, of_frame(OPENED, "o"), of_frame(ENDED, "e"))
