@@ -3,8 +3,8 @@
 import importlib
 import itertools
 import json
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -125,17 +125,17 @@ def hook(daemon: Daemon, number: int, name: str, session: str) -> HookCall:
     )
 
 
-@asynccontextmanager
-async def reproducible(clock: Clock) -> AsyncIterator[None]:
+@contextmanager
+def reproducible(clock: Clock) -> Iterator[None]:
     """Have brokers that are started meanwhile make the same ids and times of the same history."""
     numbers = itertools.count()
     ids = IdSource(lambda: clock.ns() // 1_000_000, lambda size: next(numbers).to_bytes(size, "big"))
     with ExitStack() as stack:
         for name, made in (("time.time", clock), ("time.time_ns", clock.ns)):
             stack.enter_context(patch(name, made))
-        stack.enter_context(patch.object(composition, "IdSource", lambda *_: ids))
+        stack.enter_context(patch.object(composition, "IdSource", return_value=ids))
         # Ticks of sessions that are supervised are not recorded, and would take ids of those that are.
-        stack.enter_context(patch.object(Supervisor, "_publish_idle_ticks", lambda *_: None))
+        stack.enter_context(patch.object(Supervisor, "_publish_idle_ticks"))
         yield
 
 
@@ -162,13 +162,13 @@ async def told(folder: Path, steps: Sequence[Step], *, is_forgetful: bool) -> di
         if step[0] == "restart" and is_forgetful:
             parts.append([])
         parts[-1].append((number, step))
-    with forgetting(is_forgetful=is_forgetful):
-        async with reproducible(clock):
-            for part in parts:
-                async with running_bus(directory=folder) as daemon, connected(daemon) as bus:
-                    for number, step in part:
-                        await history.tell(daemon, bus, number, step)
-                    found = await seen(daemon, bus)
+    found: dict[str, object] = {}
+    with forgetting(is_forgetful=is_forgetful), reproducible(clock):
+        for part in parts:
+            async with running_bus(directory=folder) as daemon, connected(daemon) as bus:
+                for number, step in part:
+                    await history.tell(daemon, bus, number, step)
+                found = await seen(daemon, bus)
     return {"answers": history.answers, **found}
 
 
