@@ -2,7 +2,8 @@
 
 Run as ``python -m bench.start [ROUNDS]``, calmest under ``chrt -f 10``.  The cases take turns, so that a noisy machine
 hurts them alike; each is a whole process.  CPU is user and system time of the process.  The hook carries a prompt,
-whose receipts are durable before it is answered; beside it stands one for which there is no broker.
+whose receipts are durable before it is answered; beside it stands one for which there is no broker.  `status` has
+hooks of two harnesses to tell of.
 """
 
 import contextlib
@@ -28,6 +29,10 @@ BARE, BAREST = "python -c pass", "python -I -S -c pass"
 COMMAND_AIM, HOOK_AIM = 2.5, 1.25
 _HOOK_CASE, _AWAY_CASE = "hook, installed", "the same, no broker"
 BROKER_ROUNDS = 5
+SETTLED_S = 2.1
+"""`lifebus status` keeps what it found out of files that have not changed for longer than two seconds."""
+
+_INSTALL = ("hooks", "install", "codex", "claude", "--yes")
 _LIFEBUS = (sys.executable, "-c", "from lifebus.cli import main; main()")
 
 
@@ -86,6 +91,8 @@ def take_turns(base: Path, rounds: int) -> dict[str, list[tuple[float, float]]]:
     """Time every process in turns, with a broker up."""
     emission = ("emit", "session.started", "--adapter", "codex", "--session", "s1")
     hook = (installed_hook(base), HARNESS, HOOK)
+    subprocess.run([*_LIFEBUS, *_INSTALL], env=environment_of(base), check=True, capture_output=True)
+    time.sleep(SETTLED_S)
     prompt = base / "prompt"
     cases = {
         BAREST: (sys.executable, "-I", "-S", "-c", "pass"),
@@ -95,7 +102,10 @@ def take_turns(base: Path, rounds: int) -> dict[str, list[tuple[float, float]]]:
         "lifebus --help": (*_LIFEBUS, "--help"),
         "lifebus version": (*_LIFEBUS, "version"),
         "lifebus emit": (*_LIFEBUS, *emission),
+        "lifebus emit --json": (*_LIFEBUS, *emission, "--json"),
+        "lifebus emit --key": (*_LIFEBUS, *emission, "--key", "k"),
         "lifebus status": (*_LIFEBUS, "status"),
+        "lifebus status --json": (*_LIFEBUS, "status", "--json"),
     }
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in cases}
     for turn in range(rounds + 3):

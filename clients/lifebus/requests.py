@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypedDict, Unpack
 
 from lifebus._internal.following.event_names import event_of
+from lifebus._internal.key_ids import id_from_key
 from lifebus_contract import (
     CONTRACT_VERSION,
     CallbackRequest,
@@ -71,11 +72,7 @@ def id_of(prefix: str, key: object, scope: str) -> str:
 
     Without a key (None) it is a new one.
     """
-    if not isinstance(key, str):
-        return new_id(prefix)
-    # With the prefix, so that the ids of one request differ.
-    raw = f"{prefix}\0{scope}\0{key}".encode("utf-8", "surrogatepass")
-    return f"{prefix}{hashlib.sha256(raw).hexdigest()[:26]}"
+    return id_from_key(prefix, key, scope) if isinstance(key, str) else new_id(prefix)
 
 
 def make_request(

@@ -22,6 +22,8 @@ PLAIN = ("emit", "session.started", "--adapter", "codex")
 USUAL = ("--",)
 """A word that plain words do not have: the parser reads the line, and ZeroMQ carries it."""
 
+CONNECTIONS = (("--json",), ("--timeout", "1m"), ("--timeout=1.5s",), ("--json", "--timeout", "9999w"))
+
 
 def told(ran: Ran) -> Ran:
     """Return what a command printed without what differs from receipt to receipt."""
@@ -33,6 +35,12 @@ def told(ran: Ran) -> Ran:
     [
         PLAIN,
         (*PLAIN, "--client=me"),
+        (*PLAIN, "--key", ""),
+        (*PLAIN, "--key", "k" * 300),
+        (*PLAIN, "--timeout", "soon"),
+        (*PLAIN, "--session", "\udcff"),
+        ("emit", "frame.opened", "--adapter", "codex", "--json"),
+        (*PLAIN, "--mode", "none", "--json"),
         ("emit", "frame.opened", "--adapter", "claude", "--session", "f\x1b", "--frame", "1", "--parent-frame", "0"),
         ("emit", "session.strted", "--adapter", "codex"),
         ("emit", "frame.opened", "--adapter", "codex"),
@@ -59,14 +67,50 @@ def test_what_is_recorded_differs_in_its_ids_alone(bus: Shell, words: tuple[str,
 def test_a_plain_line_goes_by_the_line_socket(bus: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    def ask(directory: str, request: bytes) -> bytes | None:
+    def ask(directory: str, request: bytes, seconds: float) -> bytes | None:
         asked.append(json.loads(request)["verb"])
-        return ask_line(directory, request)
+        return ask_line(directory, request, seconds)
 
     monkeypatch.setattr(emit_plainly, "ask_line", ask)
-    for words in (PLAIN, (*PLAIN, *USUAL), (*PLAIN, "--json"), (*PLAIN, "--session", "s#1")):
+    plain = [PLAIN, *((*PLAIN, *more) for more in CONNECTIONS), (*PLAIN, "--key", "k-plain")]
+    for words in (*plain, (*PLAIN, *USUAL), (*PLAIN, "--fact", "a=1"), (*PLAIN, "--session", "s#1")):
         assert bus.call(*words).code == 0
-    assert asked == ["emit"]
+    assert asked == ["emit"] * len(plain)
+
+
+@pytest.mark.parametrize("more", CONNECTIONS)
+def test_the_flags_of_the_connection_are_heeded(alone: Shell, more: tuple[str, ...]) -> None:
+    with broker_up(alone):
+        ran = alone.call(*PLAIN, *more, "--runtime-dir", str(alone.directory / "run"), LIFEBUS_RUNTIME_DIR="/nowhere")
+        assert ran.code == 0
+    assert "is not a duration" in alone.call(*PLAIN, "--timeout", "5").err
+
+
+@pytest.mark.parametrize("words", [(), ("--key", "k1"), ("--session", "s9"), ("--require", "renewal.reset.native")])
+def test_both_ways_answer_the_same_json(bus: Shell, words: tuple[str, ...]) -> None:
+    quick, usual = (bus.call(*PLAIN, *words, "--json", *more) for more in ((), USUAL))
+    ids = r'"(receipt_id|event_id|invocation_id|idempotency_key)":"[^"]*"|"(sequence|at_epoch_s|positions)":\[?\d+'
+    said = [re.sub(r'"replayed":\w+', "", re.sub(ids, "", ran.out)) for ran in (quick, usual)]
+    assert said[0] == said[1]
+    assert (quick.code, quick.err) == (usual.code, usual.err)
+
+
+def test_a_key_that_is_repeated_is_answered_by_either_way_to_the_byte(bus: Shell) -> None:
+    words = (*PLAIN, "--session", "s-key", "--key", "k-twice", "--json")
+    for first, second in (((), USUAL), (USUAL, ())):
+        recorded, *again = (bus.call(*words, "--client", f"c{len(first)}", *more) for more in (first, second, first))
+        assert again[0] == again[1]
+        assert again[0].out == recorded.out.replace('"replayed":false', '"replayed":true')
+        assert recorded.code == 0
+
+
+@pytest.mark.parametrize("variables", [{}, {"COLUMNS": "40"}, {"NO_COLOR": "1"}, {"TERM": "dumb"}])
+@pytest.mark.parametrize("words", [("--session", "s9"), (), ("--adapter-version", "9.9")])
+def test_a_terminal_shows_the_same(bus: Shell, words: tuple[str, ...], variables: Mapping[str, str]) -> None:
+    shown = [bus.on_terminal(*PLAIN, *words, *more, variables=variables) for more in ((), USUAL)]
+    plain, usual = (re.sub(r"\d\d:\d\d:\d\d| +\d+(?= (session|observed|failed))|lfr_\w+", "", ran.out) for ran in shown)
+    assert plain == usual
+    assert (shown[0].code, " observed" in plain) == ((1, False) if "9.9" in words else (0, True))
 
 
 def test_without_a_broker_it_says_so_in_the_usual_way(alone: Shell) -> None:
@@ -107,7 +151,7 @@ def test_the_directory_is_that_of_the_library(own: str, base: str) -> None:
 
 def test_its_request_has_the_version_of_the_contract(bus: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     requests: list[bytes] = []
-    monkeypatch.setattr(emit_plainly, "ask_line", lambda _, request: requests.append(request))
+    monkeypatch.setattr(emit_plainly, "ask_line", lambda _, request, __: requests.append(request))
     assert bus.call(*PLAIN).code == 0
     (emission,) = json.loads(requests[0])["body"]["emissions"]
     assert emission["request"]["schema_version"] == CONTRACT_VERSION

@@ -19,6 +19,7 @@ import zmq
 from lifebus._internal.answers import decode_answer
 from lifebus._internal.liveness import while_broker_lives
 from lifebus._internal.log import ClientLogger
+from lifebus._internal.no_broker import no_broker_words
 from lifebus_contract import BrokerBusy, DeadlineExceeded, InvalidRequest, LifebusError, TransportError, encode_msgpack
 from lifebus_contract.fields import Document
 from lifebus_transports.framing.frames import ANSWER_OK, ANSWER_REFUSED, decode_header, encode_header
@@ -222,7 +223,7 @@ def broker_directory(path: Path) -> Path:
     path = path.absolute()
     # ZeroMQ would wait for the socket to appear; a missing broker is reported at once.
     if not check_runtime_dir(path) or not (path / REQUESTS).exists():
-        raise TransportError(f"no broker at {path}; start one with `lifebus up`", code="no_broker")
+        raise TransportError("; ".join(no_broker_words(path)), code="no_broker")
     return path
 
 

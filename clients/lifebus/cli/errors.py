@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 from lifebus.cli.advice import ADVICE, PREPARED
 from lifebus.cli.exit_codes import ExitCode, NotThere, UsageError, exit_code_of
-from lifebus.cli.terminal import say
+from lifebus.cli.terminal import say, say_lines
 from lifebus.cli.wording.plain_details import plain_detail
 from lifebus_contract import LifebusError
 from lifebus_contract.failure import FailureClass, RetryClass
@@ -101,13 +101,6 @@ def _next_steps(fault: LifebusError) -> Iterator[str]:
         return
     after = _CORRECTED.get(fault.failure_class, _AFTERWARDS[fault.retry_class])
     yield ADVICE.get(fault.code or "", after)
-
-
-def say_lines(lines: Sequence[str]) -> None:
-    """Print an error's lines on stderr."""
-    say(f"lifebus: {lines[0]}", color="red")
-    for line in lines[1:]:
-        say(f"  {line}")
 
 
 def report(fault: BaseException, arguments: Sequence[str] = ()) -> ExitCode:

@@ -23,7 +23,6 @@ _USUAL_COLUMNS: "Final" = 80
 """Columns of a terminal that does not say how wide it is."""
 
 _YEAR_1: "Final" = -62_135_596_800
-_YEAR_10000: "Final" = 253_402_300_800
 
 _STATUS_COLORS: "Final" = {
     "observed": "",
@@ -73,6 +72,13 @@ def say(message: str, *, color: str = "") -> None:
     for line in message.split("\n"):
         sys.stderr.write(paint(clean(line), color, sys.stderr) + "\n")
     sys.stderr.flush()
+
+
+def say_lines(lines: "Sequence[str]") -> None:
+    """Write an error to the user: what is wrong, and below it what to do."""
+    say(f"lifebus: {lines[0]}", color="red")
+    for line in lines[1:]:
+        say(f"  {line}")
 
 
 def put(line: str) -> None:
@@ -171,10 +177,12 @@ def time_text(at_ms: int | None) -> str:
     """Return a time, in milliseconds since the epoch: local on a terminal, in UTC elsewhere; `-` without one."""
     from time import gmtime, localtime, strftime  # noqa: PLC0415  not every command says a time
 
+    from lifebus.cli.wording.receipt_line import YEAR_10000  # noqa: PLC0415
+
     if at_ms is None:
         return "-"
     seconds = at_ms // 1000
-    if not _YEAR_1 <= seconds < _YEAR_10000:
+    if not _YEAR_1 <= seconds < YEAR_10000:
         return f"{at_ms} ms"
     # People read their own clock; what a pipe cuts out is compared, here and on other machines.
     if sys.stdout.isatty():

@@ -7,8 +7,9 @@ from typing import Final
 from rich.console import Console
 from rich.text import Text
 
-from lifebus.cli.printing import COLUMNS, short_line
+from lifebus.cli.printing import short_line
 from lifebus.cli.terminal import clean
+from lifebus.cli.wording.receipt_text import COLUMNS
 from lifebus.demo.checks import Check
 from lifebus.demo.participants import CLIENTS
 from lifebus.demo.replay import HARNESSES, HookResult

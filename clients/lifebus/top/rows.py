@@ -7,10 +7,11 @@ from rich.style import Style
 from rich.text import Text
 
 from lifebus._internal.view import Gap
-from lifebus.cli.printing import COLUMNS, gap_text, short_line
+from lifebus.cli.printing import gap_text, short_line
 from lifebus.cli.session_names import SessionNames
 from lifebus.cli.terminal import clean
 from lifebus.cli.wording.receipt_line import name_of
+from lifebus.cli.wording.receipt_text import COLUMNS
 from lifebus.top.facts import QUIET_MS, age_text, urgent_wait
 from lifebus_contract import Receipt
 from lifebus_contract.consumers import ConsumerInfo

@@ -20,9 +20,8 @@ from lifebus.cli.admin.hook_options import (
 from lifebus.cli.admin.host_place import harness_names, place_here
 from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions
 from lifebus.cli.confirm import confirm
-from lifebus.cli.errors import say_lines
 from lifebus.cli.exit_codes import ExitCode, UsageError
-from lifebus.cli.terminal import clean, paint, put, put_json, say
+from lifebus.cli.terminal import clean, paint, put, put_json, say, say_lines
 
 if TYPE_CHECKING:
     from lifebus.cli.admin.hook_plans import Proposal

@@ -1,7 +1,7 @@
 """`lifebus emit`: record lifecycle events, from flags or from documents."""
 
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,10 +23,10 @@ from lifebus.cli.choices import (
 from lifebus.cli.connection import CLIENT_ID, on_bus
 from lifebus.cli.contract.negotiate import parse_requirements
 from lifebus.cli.documents import DocumentPath, naming_document, read_batches, read_document
-from lifebus.cli.errors import refusal_lines, say_lines
+from lifebus.cli.errors import refusal_lines
 from lifebus.cli.exit_codes import ExitCode, UsageError, exit_code_of
 from lifebus.cli.failed_receipts import failure_lines
-from lifebus.cli.terminal import put_json
+from lifebus.cli.terminal import put_json, say_lines
 from lifebus_contract import (
     CallbackRequest,
     Emission,
@@ -136,9 +136,15 @@ def emit(
     return _record(batches, client, connection)
 
 
-def record_document(document: bytes, client: str) -> ExitCode:
-    """Record the emission that a document is; where it was recorded before, print the receipts of then."""
-    return _record(iter([[_document(document, "")]]), client, DEFAULT_CONNECTION)
+def record_document(document: bytes, client: str, flags: Mapping[str, str]) -> ExitCode:
+    """Record the emission that a document is; where it was recorded before, print the receipts of then.
+
+    `flags` are those of the command line, with those of the connection among them.
+    """
+    directory = Path(flags["--runtime-dir"]) if "--runtime-dir" in flags else None
+    timeout = flags.get("--timeout", DEFAULT_CONNECTION.timeout)
+    connection = ConnectionOptions(json="--json" in flags, runtime_dir=directory, timeout=timeout)
+    return _record(iter([[_document(document, "")]]), client, connection)
 
 
 def _record(batches: Iterator[list[Emission]], client: str, connection: ConnectionOptions) -> ExitCode:

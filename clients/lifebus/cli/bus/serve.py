@@ -14,9 +14,9 @@ from lifebus.cli.choices import Adapters, Capabilities, Events, Words, parse_ada
 from lifebus.cli.connection import CLIENT_ID, on_bus, present_settings
 from lifebus.cli.contract.negotiate import parse_requirements
 from lifebus.cli.documents import naming_document, read_document
-from lifebus.cli.errors import refusal_lines, say_lines
+from lifebus.cli.errors import refusal_lines
 from lifebus.cli.exit_codes import ExitCode, UsageError, exit_code_of
-from lifebus.cli.terminal import color_wanted, put_bytes, say
+from lifebus.cli.terminal import color_wanted, put_bytes, say, say_lines
 from lifebus_contract import (
     SERVABLE_EVENTS,
     DispatchEnvelope,

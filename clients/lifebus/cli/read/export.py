@@ -10,12 +10,11 @@ from msgspec.structs import replace
 
 from lifebus.cli.arguments import DEFAULT_CONNECTION, ConnectionOptions
 from lifebus.cli.connection import on_bus, present_settings
-from lifebus.cli.errors import say_lines
 from lifebus.cli.exit_codes import ExitCode, UsageError
 from lifebus.cli.read.positions import parse_start
 from lifebus.cli.read.receipt_pages import Keep, ReceiptPage, keeper, pages_after
 from lifebus.cli.selection import ANY_RECEIPT, ReceiptFilter
-from lifebus.cli.terminal import put_bytes, say
+from lifebus.cli.terminal import put_bytes, say, say_lines
 from lifebus_contract import LifebusError, TransportError
 
 if TYPE_CHECKING:

@@ -3,14 +3,17 @@
 import os
 
 from lifebus.cli.bus.line_socket import ask_line
-from lifebus.cli.bus.plain_connection import CONNECTION_VALUES, connection_of
+from lifebus.cli.bus.plain_connection import CONNECTION_VALUES, connection_of, is_certainly_absent
 from lifebus.cli.wording.plain_json import read_json
 from lifebus.cli.wording.plain_words import read_plain_words
 
 TYPE_CHECKING = False  # `typing` would be a third of the command
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
+
+UNAVAILABLE = 69
+"""`ExitCode.UNAVAILABLE`, whose module takes longer to load than this command has."""
 
 
 def status_plainly(words: "Sequence[str]") -> int | None:
@@ -19,8 +22,11 @@ def status_plainly(words: "Sequence[str]") -> int | None:
     connection = None if found is None else connection_of(found, os.environ)
     if found is None or connection is None:
         return None
-    status, heads = (_answer(verb, *connection) for verb in ("status", "sessions"))
-    if status is None or heads is None:
+    status = _answer("status", *connection)
+    if status is None:
+        return _say_absence(connection[0], found)
+    heads = _answer("sessions", *connection)
+    if heads is None:
         return None
     from lifebus.cli.admin.kept_checks import known_checks  # noqa: PLC0415  once there is something to show
     from lifebus.cli.read.broker_status import show_status  # noqa: PLC0415
@@ -30,6 +36,17 @@ def status_plainly(words: "Sequence[str]") -> int | None:
         return None
     open_now = [head for head in heads if not head["ended"]]
     return 0 if show_status(status, open_now, known_checks(), json="--json" in found) else 1
+
+
+def _say_absence(directory: str, found: "Mapping[str, str]") -> int | None:
+    """Say that no broker is there, where that is certain and no program asks."""
+    if "--json" in found or os.environ.get("LIFEBUS_TRACEBACK") or not is_certainly_absent(directory):
+        return None
+    from lifebus._internal.no_broker import no_broker_words  # noqa: PLC0415  only without a broker
+    from lifebus.cli.terminal import say_lines  # noqa: PLC0415
+
+    say_lines(no_broker_words(directory))
+    return UNAVAILABLE
 
 
 def _answer(verb: str, directory: str, seconds: float) -> "Any":

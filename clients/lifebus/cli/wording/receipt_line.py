@@ -8,7 +8,8 @@ if TYPE_CHECKING:
 
     from lifebus_contract.views import SessionHead
 
-_YEAR_10000 = 253_402_300_800
+YEAR_10000 = 253_402_300_800
+"""The first second of which no time is written."""
 
 
 def receipt_line(at_epoch_s: int, words: "Sequence[str]", extras: "Mapping[str, str]") -> str:
@@ -38,4 +39,4 @@ def sequence_text(sequence: int | None) -> str:
 
 def utc_text(at_epoch_s: int) -> str:
     """Return a time in RFC 3339, in UTC."""
-    return strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(at_epoch_s)) if at_epoch_s < _YEAR_10000 else f"@{at_epoch_s}"
+    return strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(at_epoch_s)) if at_epoch_s < YEAR_10000 else f"@{at_epoch_s}"
