@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypedDict, Unpack
 
 from lifebus._internal.following.event_names import event_of
-from lifebus._internal.key_ids import id_from_key
+from lifebus._internal.plain.key_ids import id_from_key
 from lifebus_contract import (
     CONTRACT_VERSION,
     CallbackRequest,

@@ -45,7 +45,7 @@ def test_every_state_is_shown_by_either_way_alike(alone: Shell) -> None:
     with broker_up(alone):
         assert states_alike(alone, "fresh") == []
         alone.call("hooks", "install", "codex", "claude", "--yes")
-        call = {"session_id": "s1", "cwd": "/work/api", "hook_event_name": "SessionStart", "source": "startup"}
+        call = {"session_id": "s1", "cwd": "/home/me/api", "hook_event_name": "SessionStart", "source": "startup"}
         alone.hook("claude", call)
         assert states_alike(alone, "sessions with hooks") == []
         told = {**call, "hook_event_name": "Notification", "notification_type": "permission_prompt", "message": "?"}

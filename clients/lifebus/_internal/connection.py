@@ -19,7 +19,7 @@ import zmq
 from lifebus._internal.answers import decode_answer
 from lifebus._internal.liveness import while_broker_lives
 from lifebus._internal.log import ClientLogger
-from lifebus._internal.no_broker import no_broker_words
+from lifebus._internal.plain.no_broker import no_broker_words
 from lifebus_contract import BrokerBusy, DeadlineExceeded, InvalidRequest, LifebusError, TransportError, encode_msgpack
 from lifebus_contract.fields import Document
 from lifebus_transports.framing.frames import ANSWER_OK, ANSWER_REFUSED, decode_header, encode_header

@@ -97,7 +97,7 @@ def _id(prefix: str, found: "dict[str, str]") -> str:
     """Return an id that follows from the key where there is one, as `lifebus.make_request` makes it."""
     if "--key" not in found:
         return _new_id(prefix)
-    from lifebus._internal.key_ids import id_from_key  # noqa: PLC0415  only with a key
+    from lifebus._internal.plain.key_ids import id_from_key  # noqa: PLC0415  only with a key
 
     return id_from_key(prefix, found["--key"], found["--adapter"])
 

@@ -42,7 +42,7 @@ def _say_absence(directory: str, found: "Mapping[str, str]") -> int | None:
     """Say that no broker is there, where that is certain and no program asks."""
     if "--json" in found or os.environ.get("LIFEBUS_TRACEBACK") or not is_certainly_absent(directory):
         return None
-    from lifebus._internal.no_broker import no_broker_words  # noqa: PLC0415  only without a broker
+    from lifebus._internal.plain.no_broker import no_broker_words  # noqa: PLC0415  only without a broker
     from lifebus.cli.terminal import say_lines  # noqa: PLC0415
 
     say_lines(no_broker_words(directory))

@@ -1,0 +1,1 @@
+"""What the library shares with commands that load no library."""
