@@ -131,7 +131,7 @@ class Store:
             self._check(tip)
             self._unchecked.discard(place)
         if tip is None:
-            found = self._one(sql.TIP, (place[0], place[1] or ""))
+            found = self._one(sql.STREAM, of := (place[0], place[1] or "")) and self._one(sql.TIP, of)
             if found is None:
                 tip = Tip(self._next_stream)
                 self._next_stream += 1
