@@ -61,7 +61,8 @@ class ReadVerbs:
         return page_of(page, has_state=ledger.capabilities.durable)
 
     async def _sessions(self, _: Call, body: SessionsQuery) -> Sequence[SessionHead]:
-        heads = await self._ledger.sessions(body.session)
+        known = await self._ledger.sessions(body.session)
+        heads = known if body.ended else [head for head in known if not head.ended]
         follower = self._follower
         # A broker that has far to read serves before it has: then heads are all that is known.
         if not heads or follower is None or not await follower.wait_if_near() or follower.broken is not None:

@@ -214,7 +214,11 @@ async def keep_transcripts(bus: InProcess) -> None:
 async def close_and_forget(bus: InProcess) -> None:
     await bus.call("emit", emission("s9"))
     of = {"client_id": "test", "adapter_id": "codex", "session": "s9"}
+    whole, of_open = [await bus.call("sessions", body) for body in ({}, {"ended": False})]
+    assert [one for one in whole if not one["ended"]] == of_open != []
     (closed,) = (await bus.call("session_close", of))["positions"]
+    whole, of_open = [await bus.call("sessions", body) for body in ({}, {"ended": False})]
+    assert [one for one in whole if not one["ended"]] == of_open != whole
     assert (await bus.call("session_forget", of))["positions"] == [closed + 1]
     assert "s9" not in [head["harness_session_id"] for head in await bus.call("sessions")]
 

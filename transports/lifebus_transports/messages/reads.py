@@ -67,10 +67,14 @@ class Marker(Document, frozen=True, kw_only=True):
 
 
 class SessionsQuery(Document, frozen=True, kw_only=True, omit_defaults=True):
-    """`sessions`: the heads of all sessions but those that are forgotten, with `forgotten` of those too; or of one."""
+    """`sessions`: the heads of all sessions but those that are forgotten, with `forgotten` of those too; or of one.
+
+    With `ended` false only of those that have not ended.
+    """
 
     session: tuple[Identifier, Identifier] | None = None
     forgotten: bool = False
+    ended: bool = True
 
 
 class Beacon(Struct, frozen=True, kw_only=True):

@@ -25,7 +25,7 @@ def status_plainly(words: "Sequence[str]") -> int | None:
     status = _answer("status", *connection)
     if status is None:
         return _say_absence(connection[0], found)
-    heads = _answer("sessions", *connection)
+    heads = _answer("sessions", *connection, body='{"ended":false}')
     if heads is None:
         return None
     from lifebus.cli.admin.kept_checks import known_checks  # noqa: PLC0415  once there is something to show
@@ -34,8 +34,7 @@ def status_plainly(words: "Sequence[str]") -> int | None:
 
     if status.get("version") != VERSION:  # its answer may have another form, which the usual way reads
         return None
-    open_now = [head for head in heads if not head["ended"]]
-    return 0 if show_status(status, open_now, known_checks(), json="--json" in found) else 1
+    return 0 if show_status(status, heads, known_checks(), json="--json" in found) else 1
 
 
 def _say_absence(directory: str, found: "Mapping[str, str]") -> int | None:
@@ -49,7 +48,7 @@ def _say_absence(directory: str, found: "Mapping[str, str]") -> int | None:
     return UNAVAILABLE
 
 
-def _answer(verb: str, directory: str, seconds: float) -> "Any":
-    """Return the answer to a verb without a body, None where there is none."""
-    line = ask_line(directory, b'{"id":1,"verb":"%s"}' % verb.encode(), seconds)
+def _answer(verb: str, directory: str, seconds: float, *, body: str = "{}") -> "Any":
+    """Return the answer to a verb, None where there is none."""
+    line = ask_line(directory, f'{{"id":1,"verb":"{verb}","body":{body}}}'.encode(), seconds)
     return read_json(line).get("ok") if line else None
