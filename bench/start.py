@@ -1,9 +1,12 @@
 """What starts cost: commands and the installed hook beside a bare Python, and a broker until its first answer.
 
-Run as ``python -m bench.start [ROUNDS]``, calmest under ``chrt -f 10``.  The cases take turns, so that a noisy machine
-hurts them alike; each is a whole process.  CPU is user and system time of the process.  The hook carries a prompt,
-whose receipts are durable before it is answered; beside it stands one for which there is no broker.  `status` has
-hooks of two harnesses to tell of.
+Run as ``python -m bench.start [ROUNDS] [PYTHON]``, calmest under ``chrt -f 10``.  The cases take turns, so that a noisy
+machine hurts them alike; each is a whole process.  CPU is user and system time of the process.  The hook carries a
+prompt, whose receipts are durable before it is answered; beside it stands one for which there is no broker.  `status`
+has hooks of two harnesses to tell of.
+
+PYTHON is the interpreter of another environment, such as that of a checkout before a change: its broker starts in turns
+with this one, and the ratios of each pair are shown.
 """
 
 import contextlib
@@ -15,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 import zmq
@@ -28,7 +32,7 @@ from lifebus_adapters.shared.launcher import launcher_files, launcher_path
 BARE, BAREST = "python -c pass", "python -I -S -c pass"
 COMMAND_AIM, HOOK_AIM = 2.5, 1.25
 _HOOK_CASE, _AWAY_CASE = "hook, installed", "the same, no broker"
-BROKER_ROUNDS = 5
+BROKER_ROUNDS = 9
 SETTLED_S = 2.1
 """`lifebus status` keeps what it found out of files that have not changed for longer than two seconds."""
 
@@ -57,11 +61,11 @@ def environment_of(base: Path) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def started(base: Path) -> Iterator[tuple["psutil.Process", float]]:
+def started(base: Path, python: str = sys.executable) -> Iterator[tuple["psutil.Process", float]]:
     """Start a broker; yield its process and the seconds until it has answered an emission that was waiting for it."""
     (base / "run").mkdir(mode=0o700, exist_ok=True)
     began = time.perf_counter()
-    command = [sys.executable, "-P", "-m", "lifebus", "up", "--log-level", "error"]
+    command = [python, "-P", "-m", "lifebus", "up", "--log-level", "error"]
     with subprocess.Popen(command, env=environment_of(base)) as process:
         try:
             with zmq.Context() as context, context.socket(zmq.DEALER) as dealer:
@@ -129,22 +133,47 @@ def report(found: Mapping[str, Sequence[tuple[float, float]]]) -> None:
         print(f"{name:24}{wall * 1e3:9.1f}{cpu * 1e3:9.1f}{wall / bare:9.2f}{aim:7.2f}")
 
 
+class BrokerStart(NamedTuple):
+    """What a broker cost until its first answer: seconds, of them on a processor, and MiB of memory then."""
+
+    wall: float
+    cpu: float
+    size: float
+
+
+def start_broker(python: str) -> BrokerStart:
+    """Start and stop the broker of an environment."""
+    with tempfile.TemporaryDirectory(prefix="lb-") as name, started(Path(name), python) as (process, seconds):
+        return BrokerStart(seconds, cpu_of(process), process.memory_info().rss / 1_048_576)
+
+
+def cpu_of(process: "psutil.Process") -> float:
+    """Return the seconds of CPU that a process has used, by its clock of Linux: other counts are in steps of 10 ms."""
+    return time.clock_gettime((~process.pid << 3) | 2)  # clock_getcpuclockid(3)
+
+
+def broker_line(ours: Sequence[BrokerStart], others: Sequence[BrokerStart]) -> str:
+    """Return what the broker cost, and how much that is of the other one's, pair by pair."""
+    wall, cpu, size = map(statistics.median, zip(*ours, strict=True))
+    text = f"broker, first acknowledgement: {wall * 1e3:.0f} ms, CPU {cpu * 1e3:.0f} ms, then RSS {size:.1f} MiB"
+    if not others:
+        return text
+    shares = [[one / other for one, other in zip(*pair, strict=True)] for pair in zip(ours, others, strict=True)]
+    wall, cpu, size = map(statistics.median, zip(*shares, strict=True))
+    return f"{text}; × the other: wall {wall:.2f}, CPU {cpu:.2f}, RSS {size:.2f}"
+
+
 def main() -> None:
     """Measure and print."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 30
-    walls: list[float] = []
-    cpus: list[float] = []
-    sizes: list[float] = []
+    ours: list[BrokerStart] = []
+    others: list[BrokerStart] = []
     for _ in range(BROKER_ROUNDS):
-        with tempfile.TemporaryDirectory(prefix="lb-") as name, started(Path(name)) as (process, seconds):
-            used = process.cpu_times()
-            walls.append(seconds)
-            cpus.append(used.user + used.system)
-            sizes.append(process.memory_info().rss / 1_048_576)
+        ours.append(start_broker(sys.executable))
+        others += [start_broker(python) for python in sys.argv[2:3]]
     with tempfile.TemporaryDirectory(prefix="lb-") as name, started(Path(name)):
         report(take_turns(Path(name), rounds))
-    wall, cpu, size = map(statistics.median, (walls, cpus, sizes))
-    print(f"broker, first acknowledgement: {wall * 1e3:.0f} ms, CPU {cpu * 1e3:.0f} ms, then RSS {size:.1f} MiB")
+    print(broker_line(ours, others))
 
 
 if __name__ == "__main__":

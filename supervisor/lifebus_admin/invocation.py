@@ -17,7 +17,8 @@ from lifebus_supervisor.configuration.adapters import configured_adapters
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.daemon.command_clients import invoker_of
 from lifebus_transports.messages.workers import COMMAND
-from lifebus_transports.processes import Commands, CommandSpec
+from lifebus_transports.processes.once import Commands
+from lifebus_transports.processes.spec import CommandSpec
 
 
 class Invocation(Struct, frozen=True, kw_only=True):

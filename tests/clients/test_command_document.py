@@ -9,10 +9,10 @@ import anyio
 import pytest
 
 from lifebus_contract import CallbackResponse, DispatchEnvelope
-from lifebus_transports.processes import Commands, CommandSpec, Failure
 from lifebus_transports.processes.fresh import FreshInvoker
-from lifebus_transports.processes.outcomes import Finished, fault_of
-from lifebus_transports.processes.spec import PASSED_ON
+from lifebus_transports.processes.once import Commands
+from lifebus_transports.processes.outcomes import Failure, Finished, fault_of
+from lifebus_transports.processes.spec import PASSED_ON, CommandSpec
 from lifebus_transports.processes.warm import WarmInvoker
 from support.bus_box import request
 from support.paths import DOCS

@@ -5,7 +5,9 @@ import signal
 
 import lifebus
 from lifebus.live.model.scripting import HOLD, agent, fail, prompt, run, say
-from lifebus_adapters.app_server import FactSeen, SignalSeen, ThreadClosed, event_type
+from lifebus_adapters.app_server.facts import ThreadClosed
+from lifebus_adapters.app_server.naming import event_type
+from lifebus_adapters.app_server.reader import FactSeen, SignalSeen
 from lifebus_contract import Receipt
 from support.e2e.app_server import LIFEBUS, Client, Place, events_of, place
 

@@ -100,7 +100,7 @@ async def test_named_consumers_and_commands_have_their_numbers() -> None:
         async with running(msgspec.structs.replace(settings_in(home), clients=(command,))) as daemon:
             async with connected(daemon) as bus, bus.consume("mirror", since="start"):
                 await emit(bus, "s1", 2)
-                shown = samples_of(daemon.metrics.text())
+                shown = samples_of(daemon.metrics())
             assert shown["lifebus_consumer_lag"] == {("mirror",): 2}
             assert shown["lifebus_consumer_attached"] == {("mirror",): 1}
             assert shown["lifebus_command_dispatches_total"] == {('co"mm',): 0}

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from lifebus.observer.stream import AppServerStream
-from lifebus_adapters.app_server import SignalSeen
+from lifebus_adapters.app_server.reader import SignalSeen
 from lifebus_contract.extensions import ActionOutcome, ActionRequest, ActionScope, ActionStatus
 from lifebus_supervisor.extensions.passes import Reach
 from lifebus_supervisor.extensions.settings import ExtensionSettings

@@ -2,18 +2,17 @@
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Final
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import Struct
 
 from lifebus_adapters.adapter import ContextDelivery, HookAnswer, HookCall, HookReading
-from lifebus_adapters.shared.compaction import NoCompaction, SessionCompaction
 from lifebus_adapters.shared.harness_assets import HarnessAssets
 from lifebus_adapters.shared.hook_trust import TrustRules
 from lifebus_adapters.shared.manifests import load_manifest, package_file
 from lifebus_adapters.shared.model_calls import CallFiles
-from lifebus_adapters.shared.one_shot import OneShot
 from lifebus_adapters.shared.parsing import hook_name, named_session, read_hook, read_payload
 from lifebus_adapters.shared.rules import HookFacts, HookTable, no_facts
 from lifebus_adapters.shared.telemetry import SourceSpec
@@ -29,6 +28,10 @@ from lifebus_contract import (
 )
 from lifebus_contract.payload_text import render_payloads
 
+if TYPE_CHECKING:
+    from lifebus_adapters.shared.compaction import NoCompaction, SessionCompaction
+    from lifebus_adapters.shared.one_shot import OneShot
+
 USER_TEXT_ONLY: Final = frozenset({PlacementClass.DEVELOPER_EQUIVALENT_FRAME})
 """What a harness refuses whose context is user-role text: that is no developer-equivalent frame."""
 
@@ -43,8 +46,9 @@ class Harness(Struct, frozen=True, kw_only=True):
     which take context; `hook_facts` returns what a hook's payload says beside its events. `sources` are the telemetry
     files that the harness writes, `overrides` our own environment variables about them. `assets` is what lifebus
     installs for it. `aliases` are other names under which people know it. `trust` is there where the harness runs
-    only hooks that its user has trusted. `one_shot` says how it runs one prompt and ends, `compaction` how it
-    compacts a session on request, or why it does not, and `call_files` where each of its calls to models is logged.
+    only hooks that its user has trusted. `one_shot_in` is the module that says how it runs one prompt and ends
+    (`ONE_SHOT`), `compaction_in` the one that says how it compacts a session on request, or why it does not
+    (`COMPACTION`): only flows ask, and they are read then. `call_files` is where each of its calls to models is logged.
     """
 
     package: str
@@ -58,11 +62,27 @@ class Harness(Struct, frozen=True, kw_only=True):
     refused_placements: frozenset[PlacementClass] = frozenset()
     watching_modes: frozenset[IntegrationMode] = frozenset()
     aliases: frozenset[str] = frozenset()
-    one_shot: OneShot | None = None
-    compaction: SessionCompaction | NoCompaction = NoCompaction(
-        "lifebus knows no command of it that compacts a session"
-    )
+    one_shot_in: str | None = None
+    compaction_in: str | None = None
     call_files: CallFiles | None = None
+
+    @property
+    def one_shot(self) -> "OneShot | None":
+        """How it runs one prompt and ends; None where it does not."""
+        if self.one_shot_in is None:
+            return None
+        found: OneShot = import_module(self.one_shot_in).ONE_SHOT
+        return found
+
+    @property
+    def compaction(self) -> "SessionCompaction | NoCompaction":
+        """How it compacts a session on request, or why it does not."""
+        if self.compaction_in is None:
+            from lifebus_adapters.shared import compaction  # noqa: PLC0415  only flows ask
+
+            return compaction.NoCompaction("lifebus knows no command of it that compacts a session")
+        found: SessionCompaction | NoCompaction = import_module(self.compaction_in).COMPACTION
+        return found
 
     @property
     def registered(self) -> RegisteredAdapter:

@@ -3,7 +3,6 @@
 See docs/consuming.md.
 """
 
-import difflib
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -70,6 +69,8 @@ class ConsumerTable:
         """
         consumer = self._consumers.get(name)
         if consumer is None:
+            import difflib  # noqa: PLC0415  only where a name is wrong
+
             near = difflib.get_close_matches(name[:_SHOWN], self._consumers, n=1)
             meant = f"; did you mean `{near[0]}`?" if near else "; `lifebus clients` lists them"
             raise InvalidRequest(f"there is no consumer `{name[:_SHOWN]}`{meant}", code="no_cursor")

@@ -1,8 +1,6 @@
 """Open the ledger that the settings name; no other module knows which backend that is."""
 
 import os
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,7 +11,6 @@ import anyio.to_thread
 from lifebus_broker.ledger.backends import LedgerLocation
 from lifebus_broker.ledger.log import LedgerLog
 from lifebus_broker.ledger.scrubbing import Pace
-from lifebus_broker.ledger.sqlite.checks.scrub import scrub
 from lifebus_broker.ledger.sqlite.errors import read_errors
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.ledger.sqlite.log import SqliteLog
@@ -84,6 +81,8 @@ async def open_unkept(
         )
     # a cancelled opening as well: the directory may hold up to 256 MiB
     except BaseException:
+        import shutil  # noqa: PLC0415  rarely needed, and it brings the compressors along
+
         shutil.rmtree(directory, ignore_errors=True)
         raise
 
@@ -107,6 +106,8 @@ def scrub_ledger(location: LedgerLocation, after: int, pace: Pace, found: Callab
     Raises:
         LifebusError: no such file is kept, or it cannot be read.
     """
+    from lifebus_broker.ledger.sqlite.checks.scrub import scrub  # noqa: PLC0415  nothing is checked before it is idle
+
     path = ledger_file(location)
     with read_errors(path):
         scrub(path, after, pace, found)
@@ -137,6 +138,8 @@ def files_of_ledger(location: LedgerLocation) -> tuple[Path, ...]:
 def _make_directory(scratch: Path | None) -> Path:
     """Return a new private directory, once what an earlier process left is removed."""
     _remove_unkept(scratch)
+    import tempfile  # noqa: PLC0415  rarely needed, as shutil
+
     return Path(tempfile.mkdtemp(prefix=_UNKEPT, dir=scratch))
 
 
@@ -146,4 +149,6 @@ def _remove_unkept(scratch: Path | None) -> None:
         return
     # the caller holds the lock of `scratch`: nobody else's ledger can be there
     for left in scratch.glob(f"{_UNKEPT}*"):
+        import shutil  # noqa: PLC0415  rarely needed, and it brings the compressors along
+
         shutil.rmtree(left, ignore_errors=True)

@@ -3,7 +3,6 @@
 The composition passes the manifests in; the registry imports no adapter.
 """
 
-import difflib
 from collections.abc import Iterable, Mapping
 
 from lifebus_broker.ports import Refusal
@@ -95,6 +94,8 @@ class Registry:
     def _suggestion(self, adapter_id: str) -> str:
         """Return a hint for an unknown id: the closest one, or all that are known."""
         # Bounded: the comparison takes time that grows with the square of the length, and the id is a caller's.
+        import difflib  # noqa: PLC0415  only where a name is wrong
+
         near = difflib.get_close_matches(adapter_id[:_SHOWN], self._adapters, n=1)
         if near:
             return f"did you mean `{near[0]}`?"

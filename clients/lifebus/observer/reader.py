@@ -16,7 +16,7 @@ from lifebus.observer.steering import Steering
 from lifebus.observer.steering_orders import take_orders
 from lifebus.observer.stream import AppServerStream
 from lifebus.observer.way_back import ProxyWay
-from lifebus_adapters.app_server import Direction, FactSeen, Observed
+from lifebus_adapters.app_server.reader import Direction, FactSeen, Observed
 from lifebus_contract.fields import FactValue
 from lifebus_transports.messages.signals import (
     Observation,

@@ -20,7 +20,7 @@ from lifebus.proxy.shared_memory import (
     RING_BYTES,
     TAIL,
 )
-from lifebus_adapters.app_server import Direction
+from lifebus_adapters.app_server.reader import Direction
 
 _RECORDS: Final = 32
 """Records of one read, so that sending has its turn between reads.

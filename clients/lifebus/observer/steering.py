@@ -20,7 +20,8 @@ from lifebus.observer.server_messages import ServerMessage, thread_in, turn_in
 from lifebus.observer.stream import AppServerStream
 from lifebus.observer.way_back import ProxyWay
 from lifebus.proxy.steering_socket import ANY_POSITION, MAX_LINE_BYTES, MOVED, SENT
-from lifebus_adapters.app_server import Direction, OperatorAsked
+from lifebus_adapters.app_server.facts import OperatorAsked
+from lifebus_adapters.app_server.reader import Direction
 from lifebus_contract.actions.approvals import approval_id
 from lifebus_transports.messages.signals import ObservedTurn
 from lifebus_transports.messages.steering import SteeringOrder, SteeringState

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from lifebus_adapters.app_server import AppServerReader, Direction, Observed, OperatorAsked, ReaderCounters
+from lifebus_adapters.app_server.facts import OperatorAsked
+from lifebus_adapters.app_server.reader import AppServerReader, Direction, Observed, ReaderCounters
 from lifebus_contract.fields import FactValue
 from lifebus_transports.framing.lines import LineFramer
 

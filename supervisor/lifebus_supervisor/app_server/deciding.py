@@ -7,7 +7,7 @@ session has begun, the frame is open or closed, the compaction is counted.
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from lifebus_adapters.app_server import (
+from lifebus_adapters.app_server.facts import (
     AppServerFact,
     ErrorSeen,
     OperatorAnswered,

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from lifebus_adapters.adapter import CallerProcess
-from lifebus_adapters.app_server import AppServerFact, ThreadClosed, ThreadOpened
+from lifebus_adapters.app_server.facts import AppServerFact, ThreadClosed, ThreadOpened
 from lifebus_adapters.shared.telemetry import Compacted, TurnEnded, TurnStarted, Usage
 from lifebus_broker.routing.bus import EventBus
 from lifebus_contract import AdapterManifest, InvalidRequest

@@ -7,7 +7,7 @@ from typing import Final
 
 import structlog
 
-from lifebus_adapters.app_server import ThreadClosed
+from lifebus_adapters.app_server.facts import ThreadClosed
 from lifebus_broker.ledger.refusals import NOT_NOW
 from lifebus_broker.ports import StoredReceipt
 from lifebus_broker.routing.bus import EventBus

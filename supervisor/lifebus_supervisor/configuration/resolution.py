@@ -5,9 +5,8 @@ the project directory, so relative paths are for flags only.  The two directorie
 hooks and clients find the broker by the environment alone, and would search elsewhere.
 """
 
-import difflib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, cast, get_args
 
@@ -196,7 +195,7 @@ def _from_environment(environ: Mapping[str, str], problems: list[str]) -> Iterat
         if key := known.get(name):
             yield Origin(key=key, value=_in_variable(key, text), source="environment", where=name)
         # Only near misses: other programs may have variables that begin in the same way.
-        elif near := difflib.get_close_matches(name, known, n=1, cutoff=0.8):
+        elif near := _nearest(name, known, 0.8):
             problems.append(f"environment: unknown variable {name}; did you mean {near[0]}?")
 
     for name, key in _ALIASES.items():
@@ -366,5 +365,12 @@ def _settings(values: Mapping[str, Any]) -> Settings:
 def _suggestion(item: FileValue) -> str:
     """Return what the user may have meant, or where the keys are listed."""
     readable = [key for key in KEYS if key not in _DIRECTORIES]
-    near = difflib.get_close_matches(item.key, readable, n=1, cutoff=0.6)
+    near = _nearest(item.key, readable, 0.6)
     return f"; did you mean `{near[0]}`?" if near else f"; known are {', '.join(readable)}"
+
+
+def _nearest(word: str, known: Iterable[str], cutoff: float) -> list[str]:
+    """Return the name that was probably meant, if there is one."""
+    import difflib  # noqa: PLC0415  only where a name is wrong
+
+    return difflib.get_close_matches(word, known, n=1, cutoff=cutoff)

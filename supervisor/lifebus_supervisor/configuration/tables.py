@@ -1,6 +1,5 @@
 """Lists of tables in the configuration file, checked key by key; an error names its table, key and line."""
 
-import difflib
 import re
 from collections.abc import Iterator
 from enum import Enum
@@ -57,6 +56,8 @@ def _faults_in(name: str, table: dict[str, Any], kind: type[Struct], lines: dict
 def _fault_of(key: str, value: Any, fields: dict[str, msgspec.structs.FieldInfo]) -> str | None:
     """Return what is wrong with a key or its value; braces stand for its name."""
     if key not in fields:
+        import difflib  # noqa: PLC0415  only where a name is wrong
+
         near = difflib.get_close_matches(key, fields, n=1, cutoff=0.6)
         return "unknown key `{}`" + (f"; did you mean `{near[0]}`?" if near else f"; known are {', '.join(fields)}")
     try:

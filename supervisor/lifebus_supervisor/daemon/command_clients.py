@@ -13,8 +13,9 @@ from lifebus_supervisor.configuration.settings import ClientSettings, Settings
 from lifebus_transports.adapter_names import adapter_id_of
 from lifebus_transports.messages.common import RefusalInfo
 from lifebus_transports.messages.workers import COMMAND, Response
-from lifebus_transports.processes import Commands, CommandSpec
 from lifebus_transports.processes.fresh import FreshInvoker
+from lifebus_transports.processes.once import Commands
+from lifebus_transports.processes.spec import CommandSpec
 from lifebus_transports.processes.warm import WarmInvoker
 
 # Which part of a deadline, at most so many seconds, is left for an answer's way to the broker

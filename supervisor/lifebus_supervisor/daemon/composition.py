@@ -30,7 +30,6 @@ from lifebus_supervisor.api.reads import ReadVerbs
 from lifebus_supervisor.api.snapshots import SnapshotVerbs
 from lifebus_supervisor.api.status import StatusVerbs
 from lifebus_supervisor.api.workers import Workers
-from lifebus_supervisor.app_server.recorder import AppServerRecorder
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.corrections.corrector import Corrector
 from lifebus_supervisor.daemon.halt import Halt
@@ -38,11 +37,9 @@ from lifebus_supervisor.daemon.parts import Part
 from lifebus_supervisor.daemon.sockets import ZmqSockets
 from lifebus_supervisor.hook_intake.calls import HookCalls
 from lifebus_supervisor.hook_intake.intake import HookIntake
-from lifebus_supervisor.jobs.backups import BackupTask, compose_backups
 from lifebus_supervisor.jobs.retention import RetentionTask
 from lifebus_supervisor.jobs.scrubber import Scrubber, compose_scrubber
 from lifebus_supervisor.jobs.state_follower import StateFollowerTask, compose_follower
-from lifebus_supervisor.metrics.page import MetricSources
 from lifebus_supervisor.supervision.closing import SessionClosing
 from lifebus_supervisor.supervision.composition import compose_supervisor
 from lifebus_supervisor.supervision.driving import drive
@@ -50,13 +47,13 @@ from lifebus_supervisor.supervision.report import harness_statuses, waiting_sess
 from lifebus_supervisor.supervision.supervisor import Supervisor
 from lifebus_transports.http.counters import GatewayCounters
 from lifebus_transports.messages.verbs import FAMILIES
-from lifebus_transports.processes import Commands
 from lifebus_transports.zmq.receipts import ReceiptPublisher
 from lifebus_transports.zmq.requests import RequestCounters, RequestServer
 
 if TYPE_CHECKING:
     from lifebus_supervisor.daemon.flow_work import FlowWork
     from lifebus_supervisor.daemon.session_work import SessionWork
+    from lifebus_supervisor.jobs.backups import BackupTask
 
 _HERE: Final = "lifebus_supervisor.daemon"
 
@@ -99,7 +96,7 @@ class Core(Struct, frozen=True, kw_only=True):
     snapshots: SnapshotVerbs
     retention: RetentionTask | None
     scrubber: Scrubber | None
-    backups: BackupTask | None
+    backups: "BackupTask | None"
     workers: Workers
     corrector: Corrector
     hooks: HookIntake
@@ -107,10 +104,13 @@ class Core(Struct, frozen=True, kw_only=True):
 
 
 class Daemon(Core, frozen=True, kw_only=True):
-    """A running broker.  `bus` is the broker in this process; `halt` ends it and says how it ended."""
+    """A running broker.  `bus` is the broker in this process; `halt` ends it and says how it ended.
+
+    `metrics` returns the page of all metrics.
+    """
 
     api: Api
-    metrics: MetricSources
+    metrics: Callable[[], str]
     requests: RequestServer
     receipts: ReceiptPublisher
 
@@ -129,7 +129,7 @@ def compose_core(
     bus = _compose_bus(settings, registry, ledger, fanout, tasks)
     # The follower before the supervisor, whose monitors begin with the state that the follower has.
     follower = compose_follower(settings, bus)
-    supervisor, recorder = compose_supervisor(settings, bus, ADAPTERS, follower)
+    supervisor = compose_supervisor(settings, bus, ADAPTERS, follower)
     consumers = Consumers(ConsumerTable(ledger, tasks, time.monotonic), time.monotonic)
     snapshots = SnapshotVerbs(settings, bus, follower)
     corrector = Corrector(bus, time.time)
@@ -142,12 +142,12 @@ def compose_core(
         supervisor=supervisor,
         follower=follower,
         consumers=consumers,
-        sessions=_session_part(settings, bus, signals, supervisor, recorder, tasks),
+        sessions=_session_part(settings, bus, signals, supervisor, tasks),
         flows=_flow_part(settings, bus, supervisor, tasks),
         snapshots=snapshots,
         retention=_compose_retention(settings, ledger, follower, snapshots, consumers),
         scrubber=compose_scrubber(settings, ledger),
-        backups=compose_backups(settings, Commands(tasks).run_once, is_kept=ledger.capabilities.local_file),
+        backups=_compose_backups(settings, ledger, tasks),
         workers=Workers(bus.clients, Dispatches(), time.monotonic),
         corrector=corrector,
         gateway=GatewayCounters(),
@@ -155,18 +155,17 @@ def compose_core(
     )
 
 
-def _session_part(  # noqa: PLR0917  all that it is made of
+def _session_part(
     settings: Settings,
     bus: EventBus,
     signals: SignalLog,
     supervisor: Supervisor,
-    recorder: AppServerRecorder,
     tasks: TaskGroup,
 ) -> Part["SessionWork"]:
     def compose() -> "SessionWork":
         from lifebus_supervisor.daemon.session_work import compose_session_work  # noqa: PLC0415  few brokers need it
 
-        return compose_session_work(settings, bus, signals, supervisor, recorder, tasks)
+        return compose_session_work(settings, bus, signals, supervisor, tasks)
 
     families = ("app_server_verbs", "extension_verbs", "job_verbs", "transcript_verbs")
     return Part(f"{_HERE}.session_work", compose, (verb for family in families for verb in FAMILIES[family]))
@@ -217,7 +216,19 @@ def compose_daemon(core: Core, stack: AsyncExitStack) -> Daemon:
     _publish_commits(core, receipts)
     # The request server last: everything that a request needs is there when the first one comes.
     requests = sockets.serve_requests(api.submit, counters, core.bus.ledger.is_congested)
-    metrics = MetricSources(
+    return Daemon(
+        **structs.asdict(core),
+        api=api,
+        metrics=partial(_page_of_metrics, core, status),
+        receipts=receipts,
+        requests=requests,
+    )
+
+
+def _page_of_metrics(core: Core, status: StatusVerbs) -> str:
+    from lifebus_supervisor.metrics.page import MetricSources  # noqa: PLC0415  few brokers are asked for it
+
+    sources = MetricSources(
         status=status.describe,
         consumers=core.consumers.describe,
         clients=core.bus.clients.all,
@@ -228,7 +239,7 @@ def compose_daemon(core: Core, stack: AsyncExitStack) -> Daemon:
             core.supervisor.environment.ticks,
         ),
     )
-    return Daemon(**structs.asdict(core), api=api, metrics=metrics, receipts=receipts, requests=requests)
+    return sources.text()
 
 
 def _compose_status(core: Core, count: Callable[[], Mapping[str, int]]) -> StatusVerbs:
@@ -297,6 +308,16 @@ def _compose_retention(
         consumers_affected=after_prune,
         retention_clock=RetentionClock(time.time, elapsed_s, ledger.newest_epoch_s),
     )
+
+
+def _compose_backups(settings: Settings, ledger: Ledger, tasks: TaskGroup) -> "BackupTask | None":
+    """Make what makes the scheduled backups; None where none are wanted or nothing is kept."""
+    if settings.backup_folder is None or not ledger.capabilities.local_file:
+        return None
+    from lifebus_supervisor.jobs.backups import BackupTask  # noqa: PLC0415  few brokers make some
+    from lifebus_transports.processes.once import Commands  # noqa: PLC0415  as above
+
+    return BackupTask(settings, settings.backup_folder, Commands(tasks).run_once, time.time)
 
 
 def _publish_commits(core: Core, receipts: ReceiptPublisher) -> None:

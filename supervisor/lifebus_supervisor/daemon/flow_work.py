@@ -18,7 +18,7 @@ from lifebus_supervisor.runtime.inbox.inbox import Inbox
 from lifebus_supervisor.runtime.limits.live_context import contexts_of_tries
 from lifebus_supervisor.runtime.run_table import RunTable
 from lifebus_supervisor.supervision.supervisor import Supervisor
-from lifebus_transports.processes import Commands
+from lifebus_transports.processes.once import Commands
 
 
 class FlowWork(Struct, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ from lifebus_supervisor.configuration.file import ConfigurationError
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_supervisor.daemon.own_commands import CommandReports
-from lifebus_transports.processes import Commands
+from lifebus_transports.processes.once import Commands
 
 if TYPE_CHECKING:
     from lifebus_transports.http.ports import ReceiptsRecorded, SignalsRecorded
@@ -77,15 +77,12 @@ class _OrderJournal:
 
 @asynccontextmanager
 async def open_gateway(daemon: Daemon) -> AsyncGenerator[None]:
-    """Serve the gateway within the block, where the settings ask for one.
+    """Serve the gateway within the block.
 
     Raises:
         ConfigurationError: it cannot start as the settings say.
     """
     settings = daemon.settings
-    if not settings.gateway.enabled:
-        yield
-        return
     async with AsyncExitStack() as stack:
         try:
             gateway = await stack.enter_async_context(_serving(daemon))
@@ -131,7 +128,7 @@ def _serving(daemon: Daemon) -> "AbstractAsyncContextManager[Serving]":
             order=_OrderJournal(daemon),
             kind_of=kind_of,
             has_queue=settings.queue.enabled,
-            metrics=daemon.metrics.text,
+            metrics=daemon.metrics,
             reports=CommandReports(settings, Commands(daemon.tasks).run_once),
         ),
         tasks=daemon.tasks,

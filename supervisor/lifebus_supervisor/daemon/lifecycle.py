@@ -14,20 +14,20 @@ from lifebus_broker.routing.fan_out import Fanout
 from lifebus_supervisor.configuration.adapters import configured_adapters
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.daemon.composition import Core, Daemon, compose_core, compose_daemon
-from lifebus_supervisor.daemon.gateway import open_gateway
 from lifebus_supervisor.daemon.halt import EXIT_IO, EXIT_OK, Halt
 from lifebus_supervisor.daemon.lines import open_line_socket
-from lifebus_supervisor.daemon.notification_rules import running_rules
 from lifebus_supervisor.daemon.optional_parts import (
     add_configured_clients,
+    configured_gateway,
+    configured_rules,
     needed_at_start,
+    start_configured_metrics,
     start_configured_renewals,
 )
 from lifebus_supervisor.daemon.periodic import publish_beacon, publish_beacons, sweep_leases
 from lifebus_supervisor.daemon.process import set_up_process
 from lifebus_supervisor.daemon.sockets import claim_sockets
 from lifebus_supervisor.daemon.storage import close_ledger, hold_state, open_ledger, open_signals
-from lifebus_supervisor.metrics.text_file import MetricsFile
 from lifebus_supervisor.supervision.composition import recover_sessions, start_supervision
 from lifebus_supervisor.supervision.reloading import reload_manifests
 from lifebus_transports.processes.ignored import not_ignored
@@ -87,7 +87,7 @@ async def running(settings: Settings) -> AsyncGenerator[Daemon]:
         daemon = compose_daemon(core, stack)
         await _start(daemon)
         try:
-            async with open_gateway(daemon), running_rules(settings):
+            async with configured_gateway(daemon), configured_rules(settings):
                 # Last, when everything that stays has been made and can be frozen.
                 set_up_process()
                 yield daemon
@@ -130,8 +130,7 @@ async def _start(daemon: Daemon) -> None:
     tasks.start_soon(publish_beacons, daemon)
     tasks.start_soon(sweep_leases, daemon)
     tasks.start_soon(daemon.signals.enforce_quota)
-    if (file := settings.metrics_file) is not None:
-        tasks.start_soon(MetricsFile(file, settings.metrics.every_s, daemon.metrics.text).run)
+    start_configured_metrics(daemon)
     for job in (daemon.retention, daemon.scrubber, daemon.backups):
         if job is not None:
             tasks.start_soon(job.run)

@@ -29,10 +29,7 @@ _log = structlog.get_logger("lifebus.notifications")
 
 @asynccontextmanager
 async def running_rules(settings: Settings) -> AsyncGenerator[None]:
-    """Have the rules of the settings carried out within the block, if there are any."""
-    if not settings.notifications:
-        yield
-        return
+    """Have the rules of the settings carried out within the block."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_keep_running, settings)
         yield

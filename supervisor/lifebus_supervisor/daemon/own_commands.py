@@ -13,8 +13,8 @@ import anyio
 from lifebus_contract import BrokerBusy, InvalidRequest, load_json
 from lifebus_supervisor.configuration.resolution import variable_of
 from lifebus_supervisor.configuration.settings import Settings
-from lifebus_transports.processes import CommandSpec, Failure, Finished
-from lifebus_transports.processes.outcomes import bad_answer, fault_of
+from lifebus_transports.processes.outcomes import Failure, Finished, bad_answer, fault_of
+from lifebus_transports.processes.spec import CommandSpec
 
 COMMAND: Final = (sys.executable, "-P", "-m", "lifebus")
 """The command line; `-P` keeps a folder called lifebus, wherever it is started, from taking the package's place."""

@@ -98,12 +98,11 @@ class SessionWork(Struct, frozen=True, kw_only=True):
         """Do nothing: it holds nothing but memory."""
 
 
-def compose_session_work(  # noqa: PLR0917  all that it is made of
+def compose_session_work(
     settings: Settings,
     bus: EventBus,
     signals: SignalLog,
     supervisor: Supervisor,
-    recorder: AppServerRecorder,
     tasks: TaskGroup,
 ) -> SessionWork:
     """Make the parts; nothing of them runs yet."""
@@ -129,6 +128,8 @@ def compose_session_work(  # noqa: PLR0917  all that it is made of
     answers.executor, answers.agents = actions, extensions
     synthesis = Synthesizer(bus.ledger.journal, transcripts.filler, transcripts.suggestions, bus.ids.make)
     synthesis.sink = ExtensionSink(extensions, _now_ms)
+    recorder = AppServerRecorder(bus, supervisor.monitors, supervisor.environment)
+    supervisor.deferred = recorder
     intake = AppServerIntake(bus, supervisor, recorder)
     return SessionWork(
         tasks=tasks,

@@ -6,7 +6,6 @@ in a process of its own the check of a large ledger takes neither memory nor the
 
 import shutil
 import sys
-import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final, Protocol
@@ -18,7 +17,8 @@ import structlog
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.jobs.backup_files import BackupFile, newest_in
 from lifebus_transports.messages.state import BackupStatus
-from lifebus_transports.processes import CommandSpec, Finished
+from lifebus_transports.processes.outcomes import Finished
+from lifebus_transports.processes.spec import CommandSpec
 
 _HOUR_S: Final = 3_600
 _MOST_S: Final = 6.0 * _HOUR_S
@@ -108,9 +108,3 @@ class BackupTask:
                 "LIFEBUS_LEDGER_PATH": str(settings.ledger_path),
             },
         )
-
-
-def compose_backups(settings: Settings, run: RunCommand, *, is_kept: bool) -> BackupTask | None:
-    """Return what makes the scheduled backups, None where none are wanted or nothing is kept."""
-    folder = settings.backup_folder
-    return BackupTask(settings, folder, run, time.time) if folder is not None and is_kept else None

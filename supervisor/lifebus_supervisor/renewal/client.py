@@ -13,8 +13,8 @@ from lifebus_contract import CallbackRequest, FailureClass, InvalidRequest, Life
 from lifebus_supervisor.renewal.answers import Prepared, read_prepared, read_recommendation, read_thread
 from lifebus_supervisor.renewal.profile import TOKEN_ARGUMENT, RenewalSettings
 from lifebus_supervisor.renewal.records import Continuation
-from lifebus_transports.processes import CommandSpec, Failure, Finished
-from lifebus_transports.processes.outcomes import evidence_of, fault_of
+from lifebus_transports.processes.outcomes import Failure, Finished, evidence_of, fault_of
+from lifebus_transports.processes.spec import CommandSpec
 
 _VARIABLE: Final = "LIFEBUS_RENEWAL_"
 _PIECE: Final = 8

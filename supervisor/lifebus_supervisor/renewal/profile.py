@@ -6,11 +6,13 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta, Struct, structs
 
 from lifebus_contract.fields import Identifier
-from lifebus_supervisor.renewal.records import MAX_TOKEN_BYTES
 from lifebus_transports.adapter_names import adapter_id_of
 
 TOKEN_ARGUMENT: Final = "{token}"  # noqa: S105  a placeholder
 """The argument, or the part of one, in whose place the token is put where a profile says so."""
+
+MAX_TOKEN_BYTES: Final = 65_536
+"""Largest token that any profile may allow, in UTF-8 bytes."""
 
 _OWN: Final = "lifebus."
 _PATH: Final = re.compile(r"[^.\s]+(?:\.[^.\s]+){0,15}")

@@ -9,9 +9,7 @@ from msgspec import Struct, structs
 
 from lifebus_contract import CallbackRequest
 from lifebus_contract.fields import Count, Detail, Identifier
-
-MAX_TOKEN_BYTES: Final = 65_536
-"""Largest token that any profile may allow, in UTF-8 bytes."""
+from lifebus_supervisor.renewal.profile import MAX_TOKEN_BYTES
 
 MAX_RECORD_BYTES: Final = 8 * MAX_TOKEN_BYTES
 """Largest file of a record: JSON writes some characters as six."""

@@ -24,7 +24,8 @@ from lifebus_supervisor.renewal.choosing import (
     choose,
 )
 from lifebus_supervisor.renewal.files import RecordFiles
-from lifebus_supervisor.renewal.records import LIVE, MAX_TOKEN_BYTES, Continuation, ContinuationState
+from lifebus_supervisor.renewal.profile import MAX_TOKEN_BYTES
+from lifebus_supervisor.renewal.records import LIVE, Continuation, ContinuationState
 
 DIRECTORY: Final = "continuations"
 """The store's directory in the state directory."""

@@ -12,11 +12,10 @@ from lifebus_adapters.harness import Harness
 from lifebus_adapters.shared.telemetry import Surroundings
 from lifebus_broker.durations import Durations
 from lifebus_broker.routing.bus import EventBus
-from lifebus_supervisor.app_server.recorder import AppServerRecorder
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.jobs.state_follower import StateFollowerTask
 from lifebus_supervisor.supervision.distrusted_hooks import DistrustedHooks
-from lifebus_supervisor.supervision.environment import Environment, SupervisorLimits
+from lifebus_supervisor.supervision.environment import Environment, NothingDeferred, SupervisorLimits
 from lifebus_supervisor.supervision.installed_hooks import InstalledHooks
 from lifebus_supervisor.supervision.monitor_table import MonitorTable
 from lifebus_supervisor.supervision.supervisor import Supervisor
@@ -61,8 +60,8 @@ class NoTelemetry:
 
 def compose_supervisor(
     settings: Settings, bus: EventBus, adapters: Mapping[str, Harness], follower: StateFollowerTask | None
-) -> tuple[Supervisor, AppServerRecorder]:
-    """Return the supervisor of a bus, with the telemetry that the settings ask for; and the recorder of app-servers.
+) -> Supervisor:
+    """Return the supervisor of a bus, with the telemetry that the settings ask for.
 
     Its monitors begin with the state that the `follower` has, where there is one.
     """
@@ -94,9 +93,7 @@ def compose_supervisor(
     )
     known = None if follower is None else follower.known
     monitors = MonitorTable(bus.ledger, bus.capabilities.apply, environment.epoch, known)
-    recorder = AppServerRecorder(bus, monitors, environment)
-    supervisor = Supervisor(bus, telemetry, limits, environment, monitors, deferred=recorder, wake=WakeSignal())
-    return supervisor, recorder
+    return Supervisor(bus, telemetry, limits, environment, monitors, deferred=NothingDeferred(), wake=WakeSignal())
 
 
 async def recover_sessions(supervisor: Supervisor, follower: StateFollowerTask | None, tasks: TaskGroup) -> None:

@@ -29,6 +29,18 @@ class DeferredRecorder(Protocol):
         ...
 
 
+class NothingDeferred:
+    """Stands for the recorder as long as no app-server has reported anything: then nothing waits for hooks."""
+
+    async def record_due(self, tick: int) -> tuple[StoredReceipt, ...]:  # noqa: ARG002  as the protocol has it
+        """Record nothing."""
+        return ()
+
+    async def record_held_back(self, monitor: SessionMonitor) -> tuple[StoredReceipt, ...]:  # noqa: ARG002
+        """Record nothing."""
+        return ()
+
+
 class TelemetryTail(Protocol):
     """Reads telemetry files as they grow (lifebus_supervisor.tailing.tailer)."""
 

@@ -98,7 +98,7 @@ class Supervisor:
         self.ticked_at: float | None = None
         self.after_pass: Callable[[], Awaitable[None]] = anyio.lowlevel.checkpoint
         self._bus = bus
-        self._deferred = deferred
+        self.deferred = deferred
         self._over: list[SessionMonitor] = []
         self._requested = self._answered = 0
         self._last_result = PassResult()
@@ -258,7 +258,7 @@ class Supervisor:
         """Record what an app-server reported of a session and a hook might have reported instead; call it locked."""
         monitor = self.monitors.get(key)
         if monitor is not None and monitor.holds_back:
-            await self._deferred.record_held_back(monitor)
+            await self.deferred.record_held_back(monitor)
 
     async def record_for_adapter(self, adapter_id: str, findings: Sequence[SupervisionFinding]) -> None:
         """Record what is true of an adapter: of itself, and of each of its live sessions."""
@@ -282,10 +282,10 @@ class Supervisor:
             self._retire(monitor, busy=bool(findings), scheduled=scheduled)
         stored = await self._recorder.record_all(found, scheduled=scheduled)
         while self._over:
-            stored += await self._deferred.record_held_back(self._over.pop())
+            stored += await self.deferred.record_held_back(self._over.pop())
             self.wake.set()
         if scheduled:
-            stored += await self._deferred.record_due(self.ticks)
+            stored += await self.deferred.record_due(self.ticks)
         live = [monitor for monitor in self.monitors if monitor.is_live]
         lost = sum(bool(monitor.state.lost) for monitor in live)
         return PassResult(stored=stored, sessions=len(live), files=len(self.telemetry.files()), degraded=lost)

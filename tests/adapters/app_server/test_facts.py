@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from lifebus.observer.stream import AppServerStream
-from lifebus_adapters.app_server import (
+from lifebus_adapters.app_server.facts import (
     AppServerFact,
     ErrorSeen,
     OperatorAnswered,

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from lifebus.observer.stream import AppServerStream
-from lifebus_adapters.app_server import Observed
 from lifebus_adapters.app_server.messages import RpcNotification, RpcRequest, RpcResponse, read_message
+from lifebus_adapters.app_server.reader import Observed
 from support.adapters.app_server_recordings import (
     START_MS,
     cut,

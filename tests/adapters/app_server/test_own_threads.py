@@ -3,7 +3,8 @@
 import json
 from typing import Any
 
-from lifebus_adapters.app_server import AppServerReader, FactSeen, Observed, SignalSeen, TurnSteered
+from lifebus_adapters.app_server.facts import TurnSteered
+from lifebus_adapters.app_server.reader import AppServerReader, FactSeen, Observed, SignalSeen
 
 
 class Wire:

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lifebus.observer.stream import AppServerStream
-from lifebus_adapters.app_server import Observed, event_type, normalize
+from lifebus_adapters.app_server.naming import event_type, normalize
+from lifebus_adapters.app_server.reader import Observed
 from lifebus_adapters.app_server.signals import iso_time
 from support.adapters.app_server_recordings import (
     RECORDINGS,

@@ -20,7 +20,7 @@ from lifebus.observer.reader import Deadlines, deadlines
 from lifebus.observer.stream import AppServerStream
 from lifebus.proxy.shared_memory import REPORTED
 from lifebus.signals import SignalReceived
-from lifebus_adapters.app_server import Observed, SignalSeen
+from lifebus_adapters.app_server.reader import Observed, SignalSeen
 from lifebus_contract import Receipt
 from lifebus_supervisor.daemon.composition import Daemon
 from support.adapters.app_server_recordings import RECORDINGS, chunks_of, feed, wire

@@ -7,7 +7,7 @@ import pytest
 
 from lifebus.observer.stream import AppServerStream
 from lifebus.signals import SignalReceived
-from lifebus_adapters.app_server import SignalSeen
+from lifebus_adapters.app_server.reader import SignalSeen
 from lifebus_transports.messages.signals import Observation, ObservedExit, ObservedFact, ObservedSignal
 from support.adapters.app_server_recordings import RECORDINGS, chunks_of, feed
 from support.integration.observing import Observer, drain_signals, places

@@ -9,7 +9,7 @@ import pytest
 import lifebus
 from lifebus_contract import Emission, FrameClass, FrameContext, Receipt, encode_json, validate
 from lifebus_supervisor.renewal.profile import AnswerPaths
-from lifebus_transports.processes import Failure, Finished
+from lifebus_transports.processes.outcomes import Failure, Finished
 from support.broker_process import until
 from support.golden import golden
 from support.supervisor.scripted import SECRET, Renewing, ScriptedClient, failing, late, renewing

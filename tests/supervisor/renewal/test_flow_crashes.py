@@ -9,7 +9,8 @@ import pytest
 
 from lifebus_broker.disk import Disk
 from lifebus_supervisor.renewal.store import DIRECTORY, ContinuationStore
-from lifebus_transports.processes import CommandSpec, Finished
+from lifebus_transports.processes.outcomes import Finished
+from lifebus_transports.processes.spec import CommandSpec
 from support.broker_process import until
 from support.installer.crashing_disk import Crash
 from support.supervisor.quick_disks import Quick, QuickCrash

@@ -10,7 +10,8 @@ from lifebus_broker.disk import Disk
 from lifebus_contract import BrokerBusy, InvalidRequest, LifebusError, StateConflict
 from lifebus_supervisor.renewal.choosing import ChosenContinuation, LostContinuation, SeveralContinuations
 from lifebus_supervisor.renewal.files import RecordFiles
-from lifebus_supervisor.renewal.records import MAX_TOKEN_BYTES, ContinuationState
+from lifebus_supervisor.renewal.profile import MAX_TOKEN_BYTES
+from lifebus_supervisor.renewal.records import ContinuationState
 from lifebus_supervisor.renewal.store import MAX_TRIES, RETENTION_S
 from support.supervisor.continuations import NOW, TTL, Clock, intent, pending, start, states, store_in
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lifebus.observer.stream import AppServerStream
-from lifebus_adapters.app_server import SignalSeen
+from lifebus_adapters.app_server.reader import SignalSeen
 from lifebus_broker.ledger.factory import open_unkept
 from lifebus_contract.transcripts import MAX_ENTRY_BYTES, TranscriptEntry
 from lifebus_supervisor.transcripts.rules.filling import APPROVAL, approvals_of

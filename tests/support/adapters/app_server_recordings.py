@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from lifebus.observer.stream import AppServerStream
-from lifebus_adapters.app_server import AppServerFact, FactSeen, Observed, SignalSeen
+from lifebus_adapters.app_server.facts import AppServerFact
+from lifebus_adapters.app_server.reader import FactSeen, Observed, SignalSeen
 from support.paths import CAPTURES
 
 RECORDINGS = sorted((CAPTURES / "app_server").glob("*.jsonl"))

@@ -20,7 +20,7 @@ from lifebus.live.model.conversation import MODEL
 from lifebus.live.model.server import FakeModel, fake_model
 from lifebus.live.sandbox import Sandbox, sandbox
 from lifebus.observer.stream import AppServerStream
-from lifebus_adapters.app_server import Observed
+from lifebus_adapters.app_server.reader import Observed
 from lifebus_contract import Receipt
 from support.broker_process import BrokerProcess
 from support.e2e.harness_run import broker_in

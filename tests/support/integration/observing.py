@@ -8,7 +8,7 @@ import msgspec
 
 import lifebus
 from lifebus.signals import SignalReceived, Signals
-from lifebus_adapters.app_server import Observed, SignalSeen
+from lifebus_adapters.app_server.reader import Observed, SignalSeen
 from lifebus_transports.messages.signals import Observation, Observe, ObserveAnswer, ObservedSignal
 from support.patience import PATIENCE_S
 

@@ -8,7 +8,7 @@ import msgspec
 
 from lifebus.observer.stream import AppServerStream
 from lifebus_adapters import CallerProcess
-from lifebus_adapters.app_server import FactSeen, Observed
+from lifebus_adapters.app_server.reader import FactSeen, Observed
 from lifebus_contract import Receipt
 from lifebus_supervisor.app_server.intake import AppServerIntake
 from lifebus_transports.messages.signals import ObservedExit, ObservedFact, ObservedLoss, ObservedProcess

@@ -18,7 +18,8 @@ from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.renewal.composing import start_renewals
 from lifebus_supervisor.renewal.flow import RenewalFlow
 from lifebus_supervisor.renewal.profile import RenewalSettings
-from lifebus_transports.processes import CommandSpec, Failure, Finished
+from lifebus_transports.processes.outcomes import Failure, Finished
+from lifebus_transports.processes.spec import CommandSpec
 from support.adapters.hook_bus import HookBus, hook_bus
 from support.broker_process import until
 from support.supervisor.continuations import states

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from lifebus_adapters.app_server import Observed, SignalSeen
+from lifebus_adapters.app_server.reader import Observed, SignalSeen
 from lifebus_broker.ledger.factory import open_unkept
 from lifebus_broker.ports import Journal
 from lifebus_broker.signals.log import SignalLog, StoredSignal

@@ -9,7 +9,8 @@ from unittest import mock
 
 import anyio
 
-from lifebus_transports.processes import Commands, CommandSpec
+from lifebus_transports.processes.once import Commands
+from lifebus_transports.processes.spec import CommandSpec
 from support.fork_server import fork_server
 from support.leftovers import MARK, Watch
 from support.patience import PATIENCE_S

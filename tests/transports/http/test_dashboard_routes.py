@@ -13,7 +13,8 @@ from lifebus_contract.jobs import JobState, NewJob
 from lifebus_contract.runs import RunStatus
 from lifebus_supervisor.configuration.queue_settings import QueueSettings
 from lifebus_supervisor.daemon.own_commands import REPORTS, CommandReports
-from lifebus_transports.processes import CommandSpec, Failure, Finished
+from lifebus_transports.processes.outcomes import Failure, Finished
+from lifebus_transports.processes.spec import CommandSpec
 from support.flows import flow, step
 from support.inbox.questions import question
 from support.patience import PATIENCE_S

@@ -6,9 +6,9 @@ import time
 import anyio
 import pytest
 
-from lifebus_transports.processes import Commands, CommandSpec, Failure
-from lifebus_transports.processes.outcomes import evidence_of
-from lifebus_transports.processes.spec import environment_of
+from lifebus_transports.processes.once import Commands
+from lifebus_transports.processes.outcomes import Failure, evidence_of
+from lifebus_transports.processes.spec import CommandSpec, environment_of
 from support.patience import PATIENCE_S, SOON_S
 from support.transports.children import ANSWER, LARGE, SMALL, commands, nothing_left, python, sh
 

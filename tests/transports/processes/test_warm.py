@@ -21,8 +21,9 @@ from lifebus_contract import (
     ReceiptStatus,
     RetryClass,
 )
-from lifebus_transports.processes import Commands, CommandSpec
 from lifebus_transports.processes.fresh import FreshInvoker
+from lifebus_transports.processes.once import Commands
+from lifebus_transports.processes.spec import CommandSpec
 from lifebus_transports.processes.warm import WarmInvoker
 from support.bus_box import payload, request
 from support.patience import PATIENCE_S

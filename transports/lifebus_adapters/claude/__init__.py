@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from lifebus_adapters.claude import assets, compaction, hooks, model_calls, one_shot, telemetry
+from lifebus_adapters.claude import assets, hooks, model_calls, telemetry
 from lifebus_adapters.harness import Harness
 from lifebus_contract import ConformanceLevel
 
@@ -17,8 +17,8 @@ HARNESS: Final = Harness(
     sources=telemetry.SOURCES,
     overrides=telemetry.OVERRIDES,
     assets=assets.ASSETS,
-    one_shot=one_shot.ONE_SHOT,
-    compaction=compaction.COMPACTION,
+    one_shot_in=f"{__name__}.one_shot",
+    compaction_in=f"{__name__}.compaction",
     call_files=model_calls.call_files(telemetry.SOURCES[0]),
 )
 """What is known of Claude Code."""

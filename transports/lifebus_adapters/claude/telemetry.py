@@ -10,7 +10,6 @@
 from collections.abc import Sequence
 from typing import Final
 
-from lifebus_adapters.claude.transcript import TranscriptReader
 from lifebus_adapters.shared.fields import Payload, count, find, identifier
 from lifebus_adapters.shared.lines import (
     base_name,
@@ -50,6 +49,8 @@ def _session_of(path: str) -> str | None:
 
 
 def _make_reader(path: str, surroundings: Surroundings) -> RecordReader:
+    from lifebus_adapters.claude.transcript import TranscriptReader  # noqa: PLC0415  many users have no such file
+
     model = named_override(surroundings, *_MODELS)
     window = positive_override(surroundings, *_WINDOWS)
     reader = TranscriptReader(_session_of(path), model[1] if model else None, window)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from lifebus_adapters.codex import assets, hooks, model_calls, one_shot, telemetry, trust
+from lifebus_adapters.codex import assets, hooks, model_calls, telemetry, trust
 from lifebus_adapters.harness import Harness
 from lifebus_contract import ConformanceLevel, IntegrationMode
 
@@ -18,8 +18,8 @@ HARNESS: Final = Harness(
     sources=telemetry.SOURCES,
     overrides=telemetry.OVERRIDES,
     assets=assets.ASSETS,
-    one_shot=one_shot.ONE_SHOT,
-    compaction=one_shot.NO_COMPACTION,
+    one_shot_in=f"{__name__}.one_shot",
+    compaction_in=f"{__name__}.one_shot",
     call_files=model_calls.call_files(telemetry.SOURCES[0]),
     trust=trust.TRUST,
 )

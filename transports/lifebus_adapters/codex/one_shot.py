@@ -51,7 +51,5 @@ ONE_SHOT: Final = OneShot(
 )
 """Codex's one-shot mode."""
 
-NO_COMPACTION: Final = NoCompaction(
-    "`codex exec` takes `/compact` for a prompt: only its app-server compacts on request"
-)
+COMPACTION: Final = NoCompaction("`codex exec` takes `/compact` for a prompt: only its app-server compacts on request")
 """Why no session of it is compacted on request."""

@@ -6,7 +6,6 @@
 from collections.abc import Sequence
 from typing import Final
 
-from lifebus_adapters.codex.rollout import RolloutReader
 from lifebus_adapters.shared.fields import Payload, count, identifier
 from lifebus_adapters.shared.lines import base_name, is_uuid, named_override, only_session
 from lifebus_adapters.shared.sources import session_logs
@@ -38,6 +37,8 @@ def _session_of(path: str) -> str | None:
 
 
 def _make_reader(path: str, surroundings: Surroundings) -> RecordReader:
+    from lifebus_adapters.codex.rollout import RolloutReader  # noqa: PLC0415  many users have no such file
+
     model = named_override(surroundings, *_MODELS)
     reader = RolloutReader(_session_of(path), model[1] if model else None)
     return only_session(reader, named_override(surroundings, *_THREADS))

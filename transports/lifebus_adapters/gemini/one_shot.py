@@ -58,7 +58,7 @@ ONE_SHOT: Final = OneShot(
 )
 """Gemini CLI's one-shot mode.  Bad input (42) and too many turns (53) are nothing that a retry or a repair settles."""
 
-NO_COMPACTION: Final = NoCompaction(
+COMPACTION: Final = NoCompaction(
     "Gemini CLI's one-shot mode does not wait for `/compress`, and sends it to the model as a prompt"
 )
 """Why no session of it is compacted on request."""

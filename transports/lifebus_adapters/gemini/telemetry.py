@@ -8,8 +8,6 @@ import re
 from collections.abc import Sequence
 from typing import Final, cast
 
-from lifebus_adapters.gemini.chats import ChatReader
-from lifebus_adapters.gemini.telemetry_log import TelemetryLogReader
 from lifebus_adapters.gemini.windows import WINDOW_OVERRIDES, window_of
 from lifebus_adapters.shared.fields import Payload, count, find, identifier
 from lifebus_adapters.shared.lines import named_override
@@ -49,10 +47,14 @@ def _model(surroundings: Surroundings) -> str | None:
 
 
 def _chat_reader(_: str, surroundings: Surroundings) -> RecordReader:
+    from lifebus_adapters.gemini.chats import ChatReader  # noqa: PLC0415  many users have no such file
+
     return ChatReader(surroundings, _model(surroundings))
 
 
 def _log_reader(_: str, surroundings: Surroundings) -> RecordReader:
+    from lifebus_adapters.gemini.telemetry_log import TelemetryLogReader  # noqa: PLC0415  many users have no such file
+
     return TelemetryLogReader(surroundings, _model(surroundings))
 
 

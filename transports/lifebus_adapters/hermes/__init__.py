@@ -3,7 +3,7 @@
 from typing import Final
 
 from lifebus_adapters.harness import USER_TEXT_ONLY, Harness
-from lifebus_adapters.hermes import assets, hooks, one_shot, telemetry
+from lifebus_adapters.hermes import assets, hooks, telemetry
 
 __all__ = ["HARNESS"]
 
@@ -15,7 +15,7 @@ HARNESS: Final = Harness(
     hook_facts=telemetry.hook_facts,
     sources=telemetry.SOURCES,
     assets=assets.ASSETS,
-    one_shot=one_shot.ONE_SHOT,
-    compaction=one_shot.NO_COMPACTION,
+    one_shot_in=f"{__name__}.one_shot",
+    compaction_in=f"{__name__}.one_shot",
 )
 """What is known of Hermes."""

@@ -53,5 +53,5 @@ ONE_SHOT: Final = OneShot(
 )
 """Hermes's one-shot mode."""
 
-NO_COMPACTION: Final = NoCompaction("Hermes's one-shot mode takes `/compress` for a prompt")
+COMPACTION: Final = NoCompaction("Hermes's one-shot mode takes `/compress` for a prompt")
 """Why no session of it is compacted on request."""

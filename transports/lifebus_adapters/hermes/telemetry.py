@@ -6,10 +6,9 @@ The window stands in a file of Hermes' own that no reader sees, so there is no p
 from collections.abc import Sequence
 from typing import Final
 
-from lifebus_adapters.hermes.database import MessageReader
 from lifebus_adapters.shared.fields import Payload, count, identifier
 from lifebus_adapters.shared.sources import database
-from lifebus_adapters.shared.telemetry import Fact, SourceSpec, Surroundings, Usage
+from lifebus_adapters.shared.telemetry import DatabaseReader, Fact, SourceSpec, Surroundings, Usage
 
 _DATABASE: Final = "state.db"
 _PROMPT_TOKENS: Final = "hook:post_api_request.usage.prompt_tokens"
@@ -25,7 +24,13 @@ def _is_ours(path: str) -> bool:
     return path.endswith(f"/{_DATABASE}")
 
 
-SOURCES: Final[tuple[SourceSpec, ...]] = (database(roots=_roots, is_ours=_is_ours, make_reader=MessageReader),)
+def _make_reader() -> DatabaseReader:
+    from lifebus_adapters.hermes.database import MessageReader  # noqa: PLC0415  many users have no such file
+
+    return MessageReader()
+
+
+SOURCES: Final[tuple[SourceSpec, ...]] = (database(roots=_roots, is_ours=_is_ours, make_reader=_make_reader),)
 """The database: one for all sessions of a Hermes home."""
 
 

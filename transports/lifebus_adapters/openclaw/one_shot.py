@@ -57,7 +57,7 @@ ONE_SHOT: Final = OneShot(
 )
 """OpenClaw's one-shot mode, without its Gateway."""
 
-NO_COMPACTION: Final = NoCompaction(
+COMPACTION: Final = NoCompaction(
     "its command `openclaw sessions compact` needs a running Gateway, which a one-shot run does without"
 )
 """Why no session of it is compacted on request."""

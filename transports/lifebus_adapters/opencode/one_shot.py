@@ -67,5 +67,5 @@ ONE_SHOT: Final = OneShot(
 )
 """OpenCode's one-shot mode."""
 
-NO_COMPACTION: Final = NoCompaction("`opencode run` has no command that compacts: only its terminal and its server do")
+COMPACTION: Final = NoCompaction("`opencode run` has no command that compacts: only its terminal and its server do")
 """Why no session of it is compacted on request."""

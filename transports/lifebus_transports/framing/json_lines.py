@@ -12,8 +12,7 @@ from lifebus_contract import InvalidRequest, LifebusError, encode_json, encode_m
 from lifebus_contract.codec import load_json
 from lifebus_contract.fields import MAX_MESSAGE_BYTES, Document
 from lifebus_transports.framing.lines import Overlong
-from lifebus_transports.messages.common import RefusalInfo
-from lifebus_transports.messages.flows import MAX_COMPACTION_MS
+from lifebus_transports.messages.common import MAX_COMPACTION_MS, RefusalInfo
 from lifebus_transports.messages.verb_types import Verb
 from lifebus_transports.workspace.faults import file_fault
 

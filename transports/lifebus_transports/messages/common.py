@@ -1,6 +1,6 @@
 """What every family of verbs uses: the empty body, and a refusal on the wire."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import Meta
 
@@ -11,6 +11,9 @@ from lifebus_contract import (
     error_for,
 )
 from lifebus_contract.fields import Document
+
+MAX_COMPACTION_MS: Final = 3_600_000
+"""Longest that one compaction may take; no call waits longer for its answer."""
 
 
 class Nothing(Document, frozen=True, kw_only=True):

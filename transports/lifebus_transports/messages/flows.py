@@ -7,6 +7,7 @@ from msgspec import Meta
 from lifebus_contract.fields import Count, Detail, Document, Identifier, refuse_unprintable
 from lifebus_contract.flows import FlowDefinition
 from lifebus_contract.runs import CostRecord, LogEvent, RunInfo, RunStatus, StepStatus
+from lifebus_transports.messages.common import MAX_COMPACTION_MS
 
 MAX_WAIT_MS = 30_000
 """Longest that one `flow_wait` waits."""
@@ -19,9 +20,6 @@ MAX_RUNS = 256
 
 COMPACTION_MS = 300_000
 """How long a compaction may take where the caller says nothing else."""
-
-MAX_COMPACTION_MS = 3_600_000
-"""Longest that one compaction may take."""
 
 MAX_INSTRUCTIONS = 2_048
 """Most letters of what a harness is told about a compaction."""

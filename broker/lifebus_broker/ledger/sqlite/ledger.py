@@ -5,7 +5,6 @@ See docs/ledger.md, "Durability".
 
 import asyncio
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -300,6 +299,8 @@ class SqliteLedger:
             _LOG.error("ledger.close_failed", error=type(fault).__name__)
         # after the close, which still writes into the directory
         if not self._file.is_kept:
+            import shutil  # noqa: PLC0415  rarely needed, and it brings the compressors along
+
             shutil.rmtree(self._file.path.parent, ignore_errors=True)
 
     async def _in_thread(

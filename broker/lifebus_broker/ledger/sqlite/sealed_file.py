@@ -4,7 +4,6 @@ It is derived from the log and goes with the process, so nothing of it is ever s
 """
 
 import os
-import tempfile
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -126,8 +125,8 @@ class SealedInFile:
 
 def _open_unnamed(folder: Path) -> apsw.Connection:
     """Return a connection to a new file that only this process has."""
-    descriptor, name = tempfile.mkstemp(prefix=".sealed.", suffix=".tmp", dir=folder)
-    os.close(descriptor)
+    name = str(folder / f".sealed.{os.urandom(8).hex()}.tmp")
+    os.close(os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
     try:
         connection = apsw.Connection(name)
         try:

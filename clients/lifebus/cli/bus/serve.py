@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lifebus.client import Bus
     from lifebus_admin.invocation import Invocation, Invoked
     from lifebus_supervisor.configuration.settings import Settings
-    from lifebus_transports.processes import CommandSpec
+    from lifebus_transports.processes.spec import CommandSpec
 
 _PROTOCOLS: Final = ["oneshot", "jsonl", "msgpack"]
 _LONGEST_S: Final = 600
@@ -92,7 +92,7 @@ def spec_of(command: tuple[str, ...], run: CommandOptions) -> "CommandSpec":
     Raises:
         UsageError: it can never be started.
     """
-    from lifebus_transports.processes import CommandSpec  # noqa: PLC0415
+    from lifebus_transports.processes.spec import CommandSpec  # noqa: PLC0415
 
     require_command(command)
     # The command gets a small environment: only what is named, and lifebus's own variables.
@@ -165,7 +165,7 @@ def serve(
         import anyio  # noqa: PLC0415
 
         from lifebus_supervisor.daemon.command_clients import answering, invoker_of  # noqa: PLC0415
-        from lifebus_transports.processes import Commands  # noqa: PLC0415
+        from lifebus_transports.processes.once import Commands  # noqa: PLC0415
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(cancel_on_signal, tasks.cancel_scope)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lifebus.cli.tools.inject_loop import TextSubject
     from lifebus.cli.tools.inject_rules import InjectOutcome
     from lifebus_contract import AdapterManifest
-    from lifebus_transports.processes import Commands
+    from lifebus_transports.processes.once import Commands
 
 Command = Annotated[str, Parameter(allow_leading_hyphen=True)]
 """One part of the command that follows `--`."""
@@ -66,7 +66,7 @@ def inject(
 
         from lifebus.cli.bus.serve import cancel_on_signal  # noqa: PLC0415
         from lifebus.cli.tools.inject_loop import Injector  # noqa: PLC0415
-        from lifebus_transports.processes import Commands  # noqa: PLC0415
+        from lifebus_transports.processes.once import Commands  # noqa: PLC0415
 
         _say_limits(name, text, [one for one in await bus.manifests() if one.adapter_id in adapters or not adapters])
         async with anyio.create_task_group() as tasks:
@@ -119,7 +119,7 @@ def _of_command(
         import msgspec  # noqa: PLC0415
 
         from lifebus.cli.tools.inject_loop import TextFault  # noqa: PLC0415
-        from lifebus_transports.processes import CommandSpec  # noqa: PLC0415
+        from lifebus_transports.processes.spec import CommandSpec  # noqa: PLC0415
 
         setting = {
             "LIFEBUS_EVENT": subject.event,

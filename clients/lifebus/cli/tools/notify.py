@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lifebus import Bus
     from lifebus.cli.tools.notify_channels import Send
     from lifebus_supervisor.configuration.notifications import NotificationRule
-    from lifebus_transports.processes import Commands
+    from lifebus_transports.processes.once import Commands
 
 Command = Annotated[str, Parameter(allow_leading_hyphen=True)]
 """One part of the command that follows `--`."""
@@ -228,7 +228,7 @@ def notify(
         import anyio  # noqa: PLC0415
 
         from lifebus.cli.bus.serve import cancel_on_signal  # noqa: PLC0415
-        from lifebus_transports.processes import Commands  # noqa: PLC0415
+        from lifebus_transports.processes.once import Commands  # noqa: PLC0415
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(cancel_on_signal, tasks.cancel_scope)

@@ -21,7 +21,7 @@ from lifebus.cli.tools.notify_rules import NoticeMessage
 from lifebus_contract import LifebusError
 
 if TYPE_CHECKING:
-    from lifebus_transports.processes import Commands
+    from lifebus_transports.processes.once import Commands
 
 Send = Callable[[NoticeMessage], Awaitable[None]]
 """Sends a message, or raises `SendFault`."""
@@ -64,7 +64,7 @@ def to_desktop(commands: "Commands") -> Send:
 
 def to_command(commands: "Commands", argv: Sequence[str], passing: Sequence[str], seconds: float) -> Send:
     """Return what runs a command for each message: JSON on stdin, the most important of it in variables."""
-    from lifebus_transports.processes import CommandSpec  # noqa: PLC0415
+    from lifebus_transports.processes.spec import CommandSpec  # noqa: PLC0415
 
     async def send(message: NoticeMessage) -> None:
         setting = {

@@ -94,9 +94,10 @@ def _able(step: StepState) -> tuple[HarnessPrompt, SessionCompaction]:
     harness = ADAPTERS.get(prompt.adapter_id)
     if harness is None:  # the run was made by another version
         raise _unsupported(f"this version knows no harness `{prompt.adapter_id[:64]}`")
-    if isinstance(harness.compaction, NoCompaction):
-        raise _unsupported(harness.compaction.reason)
-    return prompt, harness.compaction
+    compaction = harness.compaction
+    if isinstance(compaction, NoCompaction):
+        raise _unsupported(compaction.reason)
+    return prompt, compaction
 
 
 def _unsupported(reason: str) -> CapabilityRefused:

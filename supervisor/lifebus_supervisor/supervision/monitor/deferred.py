@@ -4,7 +4,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from lifebus_adapters.app_server import ThreadClosed, ThreadOpened
+from lifebus_adapters.app_server.facts import ThreadClosed, ThreadOpened
 from lifebus_adapters.shared.telemetry import TurnEnded, TurnStarted
 
 SOURCE: Final = "app_server"

@@ -10,7 +10,7 @@ from typing import Any, Final
 from msgspec import Struct, field
 
 from lifebus_adapters.adapter import CallerProcess
-from lifebus_adapters.app_server import ThreadClosed, ThreadOpened
+from lifebus_adapters.app_server.facts import ThreadClosed, ThreadOpened
 from lifebus_adapters.shared.telemetry import Compacted, Fact, ToolsDone, TurnEnded, TurnStarted, Whereabouts
 from lifebus_broker.state.receipt_view import ReceiptLike
 from lifebus_broker.state.session_reducer import apply_receipt, is_app

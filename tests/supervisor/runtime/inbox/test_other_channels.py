@@ -21,7 +21,7 @@ from lifebus_supervisor.runtime.inbox.channels.terminal import TerminalChannel
 from lifebus_supervisor.runtime.inbox.messages import QuestionMessage, message_for
 from lifebus_supervisor.runtime.inbox.records import QuestionState
 from lifebus_supervisor.runtime.inbox.settings import ChannelSettings
-from lifebus_transports.processes import Commands
+from lifebus_transports.processes.once import Commands
 from support.inbox.delivering import next_post
 from support.inbox.http_receiver import receiving
 from support.inbox.questions import question

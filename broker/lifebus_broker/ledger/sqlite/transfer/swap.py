@@ -6,7 +6,6 @@ holds the lock and opens the ledger calls `settle` first.  What was there before
 
 import errno
 import os
-import shutil
 import time
 from collections.abc import Sequence
 from glob import escape
@@ -99,6 +98,8 @@ def _keep(path: Path, target: Path) -> None:
         if fault.errno not in _NO_LINKS:
             raise
         partial = target.with_name(target.name + ".part")
+        import shutil  # noqa: PLC0415  rarely needed, and it brings the compressors along
+
         shutil.copyfile(path, partial)
         with partial.open("rb") as copied:
             os.fsync(copied.fileno())

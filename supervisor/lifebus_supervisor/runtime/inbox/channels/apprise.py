@@ -15,8 +15,8 @@ from lifebus_supervisor.runtime.inbox.channels.channel import CommandOnce, Deliv
 from lifebus_supervisor.runtime.inbox.channels.secrets import SecretSource
 from lifebus_supervisor.runtime.inbox.messages import QuestionMessage, body_of, title_of
 from lifebus_supervisor.runtime.inbox.settings import ChannelSettings
-from lifebus_transports.processes import CommandSpec
 from lifebus_transports.processes.redaction import secrets_in
+from lifebus_transports.processes.spec import CommandSpec
 
 _PASSED: Final = (
     *("PYTHONPATH", "DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "WAYLAND_DISPLAY", "SSL_CERT_*", "REQUESTS_CA_BUNDLE"),

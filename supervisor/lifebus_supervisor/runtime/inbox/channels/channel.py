@@ -4,7 +4,8 @@ from collections.abc import Awaitable, Sequence
 from typing import Protocol
 
 from lifebus_supervisor.runtime.inbox.messages import QuestionMessage
-from lifebus_transports.processes import CommandSpec, Finished
+from lifebus_transports.processes.outcomes import Finished
+from lifebus_transports.processes.spec import CommandSpec
 
 
 class DeliveryFault(Exception):

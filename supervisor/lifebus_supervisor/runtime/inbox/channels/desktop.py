@@ -13,8 +13,8 @@ from typing import Final
 from lifebus_supervisor.runtime.inbox.channels.channel import CommandOnce, DeliveryFault
 from lifebus_supervisor.runtime.inbox.messages import QuestionMessage, body_of, title_of
 from lifebus_supervisor.runtime.inbox.settings import ChannelSettings
-from lifebus_transports.processes import CommandSpec
 from lifebus_transports.processes.redaction import secrets_in
+from lifebus_transports.processes.spec import CommandSpec
 
 _PASSED: Final = ("DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS", "XAUTHORITY")
 _BODY: Final = "$command"
