@@ -3,7 +3,7 @@
 import importlib
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -126,7 +126,7 @@ def hook(daemon: Daemon, number: int, name: str, session: str) -> HookCall:
 
 
 @contextmanager
-def reproducible(clock: Clock) -> Iterator[None]:
+def reproducible(clock: Clock) -> Generator[None]:
     """Have brokers that are started meanwhile make the same ids and times of the same history."""
     numbers = itertools.count()
     ids = IdSource(lambda: clock.ns() // 1_000_000, lambda size: next(numbers).to_bytes(size, "big"))

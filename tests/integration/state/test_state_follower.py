@@ -1,14 +1,17 @@
 """A broker starts from the newest cache and what came since, never waits for more, and ends up right in any case."""
 
+import itertools
 import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
 import apsw
 import pytest
+from anyio.lowlevel import checkpoint
 
 from lifebus_broker.ledger.sqlite import file as sqlite_file
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
@@ -327,3 +330,22 @@ async def test_while_receipts_come_in_numbers_the_state_waits_within_a_bound_and
         assert min(behind[2:]) > 40, "it went on although few waited"
         monkeypatch.setattr(keeping_module, "_TRAFFIC", 1_000_000)
         await until(lambda: daemon.follower is not None and not daemon.follower.counters()["keeper_behind"])
+
+
+async def test_the_rest_after_a_piece_is_by_what_it_used_of_the_processor_and_not_by_how_long_it_took(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside other programs a piece takes long, and the state would be there the later the more they do."""
+    rests: list[float] = []
+    used = itertools.count()
+
+    async def note(seconds: float) -> None:
+        rests.append(seconds)
+        await checkpoint()
+
+    monkeypatch.setattr(keeping_module, "time", SimpleNamespace(thread_time=lambda: float(next(used))))
+    monkeypatch.setattr(keeping_module, "anyio", SimpleNamespace(**vars(anyio) | {"sleep": note}))
+    async with running_bus(directory=home, retention=KEPT) as daemon:
+        await daemon.bus.emit("alice", [emission()])
+        await until(lambda: rests)
+    assert set(rests) == {keeping_module._REST_FACTOR}, "each piece used a second"

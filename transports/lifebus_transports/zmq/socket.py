@@ -101,7 +101,8 @@ class SocketReader:
 
     def _read(self) -> bool:
         """Hand on what is there, and say whether there may be more."""
-        # Bounded by number and size, so that one busy socket does not keep the event loop from the others.
+        # Bounded by number and size, so that one busy socket does not keep the event loop from the others.  Not by
+        # time: what is read late is refused late as well (docs/reliability.md, "Under overload").
         size = 0
         for turn in range(_DRAIN):
             if self._closed or (turn < _CHEAP_CHECKS and not self._is_readable()):
