@@ -207,6 +207,7 @@ _FILES: Final[_Codes] = {
     "exists": ErrorCode(_CONFLICT, "a file is there already"),
     "unreadable": ErrorCode(_INTERNAL, "a file cannot be read or written"),
     "already_running": ErrorCode(_OPERATOR, "another broker holds the directory"),
+    "broker_outdated": ErrorCode(_OPERATOR, "another version was installed over the broker, which has to be restarted"),
     "directory_mode": ErrorCode(_OPERATOR, "others may enter a directory that has to be private"),
     "directory_owner": ErrorCode(_OPERATOR, "a directory belongs to another user"),
     "directory_unusable": ErrorCode(_OPERATOR, "a directory cannot be made or opened"),

@@ -11,6 +11,16 @@ _DISTRIBUTION: "Final" = "lifebus"
 _NAME: "Final" = r"[\w.-]+"
 
 
+def installed_version() -> str | None:
+    """Return the version that is installed now, maybe over the one that runs; None in a bare tree."""
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415  as above
+
+    try:
+        return version(_DISTRIBUTION)
+    except PackageNotFoundError:
+        return None
+
+
 def dependency_versions() -> dict[str, str]:
     """Return the installed version of each library that the distribution asks for; nothing in a bare tree."""
     import re  # noqa: PLC0415  as above

@@ -155,6 +155,7 @@ ADVICE: Final = {
     "undeclared_capability": "declare it in the extension's manifest",
     "session_ended": "`lifebus sessions` shows how it ended; `lifebus sessions forget SESSION` has it forgotten",
     "session_of_run": "`lifebus flow abort RUN` ends it",
+    "broker_outdated": "`lifebus service restart`, or `lifebus down` and `lifebus up --detach`; nothing is lost",
     "session_open": "`lifebus sessions close SESSION` closes it first",
     "cold_boot": _LEDGER,
     "costs_full": "begin another run",

@@ -4,6 +4,7 @@ One is made at the start if the settings ask for something of it, or the broker 
 Otherwise there is nothing that it could act on before a verb of its own is called.
 """
 
+import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from importlib import import_module
@@ -13,10 +14,11 @@ import anyio
 import anyio.to_thread
 
 from lifebus_broker.ports import Journal
-from lifebus_contract import TransportError
+from lifebus_contract import LifebusError, TransportError
 from lifebus_contract.fields import Document
 from lifebus_supervisor.api.calls import Call
 from lifebus_supervisor.api.table import Handlers
+from lifebus_supervisor.version import VERSION, installed_version
 
 
 class Work(Protocol):
@@ -136,7 +138,7 @@ class Part(Generic[W]):
 
     async def _loaded(self) -> W:
         if self._draft is None:
-            await anyio.to_thread.run_sync(import_module, self._module)
+            await anyio.to_thread.run_sync(_import, self._module)
             # Kept where loading fails: what listens was connected, and must not be so twice.
             self._draft = self._compose()
         await self._draft.load()
@@ -157,6 +159,22 @@ class Part(Generic[W]):
         await self.use()
         answer: object = self._handlers[verb](call, body)
         return await cast("Awaitable[object]", answer) if isinstance(answer, Awaitable) else answer
+
+
+def _import(module: str) -> None:
+    """Import the module of a part.
+
+    Raises:
+        LifebusError: ``broker_outdated``.
+    """
+    # A half of the old version and a half of the new one would fail anywhere.
+    if module not in sys.modules and installed_version() not in {VERSION, None}:
+        raise LifebusError(
+            f"lifebus {installed_version()} was installed over the broker, which is {VERSION} and had not loaded this"
+            " yet; restart the broker",
+            code="broker_outdated",
+        )
+    import_module(module)
 
 
 async def has_left(journal: Journal, streams: Iterable[str]) -> bool:

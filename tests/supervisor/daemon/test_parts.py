@@ -17,6 +17,7 @@ from lifebus_supervisor.daemon.lifecycle import running
 from lifebus_supervisor.daemon.optional_parts import FLOW_STREAMS, SESSION_STREAMS
 from lifebus_supervisor.daemon.parts import Part
 from lifebus_supervisor.daemon.session_work import SessionWork
+from lifebus_supervisor.version import VERSION
 from lifebus_transports.messages.verbs import FAMILIES, VERBS
 from support.broker_process import until
 from support.flows import flow, step
@@ -148,6 +149,20 @@ async def test_a_first_use_behind_the_stop_is_refused_as_busy() -> None:
         await ask(part)
     part.close()
     assert (refused.value.code, work.done) == ("busy", [])
+
+
+@pytest.mark.parametrize("installed", [VERSION, None, "9.9.9"])
+async def test_no_half_of_another_version_is_loaded_beside_what_runs(
+    monkeypatch: pytest.MonkeyPatch, installed: str | None
+) -> None:
+    monkeypatch.setattr("lifebus_supervisor.daemon.parts.installed_version", lambda: installed)
+    assert await ask(part_of(Parted())) == "answer"  # loaded before the upgrade
+    unloaded = "lifebus_supervisor.daemon.nothing_of_this_name"
+    with pytest.raises(LifebusError if installed == "9.9.9" else ModuleNotFoundError) as refused:
+        await Part(unloaded, Parted().compose, ()).use()
+    if installed == "9.9.9":
+        assert "9.9.9 was installed over the broker" in str(refused.value)
+        assert str(refused.value).endswith("[operator_required, retry_after_operator]")
 
 
 def test_families_name_the_verbs_that_their_modules_have() -> None:
