@@ -7,6 +7,7 @@ proves what a file says by a hash or by building it again, so nothing here promi
 import os
 import re
 import stat
+from collections.abc import Iterable
 from contextlib import suppress
 from glob import escape
 from pathlib import Path
@@ -33,7 +34,7 @@ def make_directory(path: Path) -> None:
 
 def create_file(
     path: Path,
-    contents: bytes,
+    contents: bytes | Iterable[bytes],
     *,
     mode: int = 0o600,
     owner: tuple[int, int] | None = None,
@@ -41,29 +42,35 @@ def create_file(
 ) -> None:
     """Write a new file and sync it; its name is durable once the directory is synced.  `owner` is (user, group).
 
+    What comes in pieces is written as it comes, and may raise what it wants.
+
     Raises:
         OSError: the system refused; nothing unfinished is left.
     """
     descriptor = disk.create(path)
     try:
-        rest = memoryview(contents)
-        while rest:
-            rest = rest[disk.write(descriptor, rest) :]
+        for piece in [contents] if isinstance(contents, bytes) else contents:
+            rest = memoryview(piece)
+            while rest:
+                rest = rest[disk.write(descriptor, rest) :]
         if owner is not None and owner != (os.geteuid(), os.fstat(descriptor).st_gid):
             disk.set_owner(descriptor, *owner)
         # After the change of owner, which may clear bits of the mode.
         disk.set_mode(descriptor, mode)
         disk.sync(descriptor)
-    except OSError as fault:
+    except BaseException as fault:
         # A write through a descriptor does not know its file, and the user has to find the disk.
-        fault.filename = fault.filename or str(path)
+        if isinstance(fault, OSError):
+            fault.filename = fault.filename or str(path)
         path.unlink()
         raise
     finally:
         os.close(descriptor)
 
 
-def write_file(path: Path, contents: bytes, *, unfinished: Path | None = None, disk: Disk = _DISK) -> None:
+def write_file(
+    path: Path, contents: bytes | Iterable[bytes], *, unfinished: Path | None = None, disk: Disk = _DISK
+) -> None:
     """Put a file in its place in one step, over the one that stands there; durable when this returns.
 
     `unfinished` is the name beside it under which it is written, by default one of this process alone.
@@ -152,7 +159,7 @@ def sync_directory(path: Path) -> None:
     _DISK.sync_directory(path)
 
 
-def _create_anew(path: Path, contents: bytes, disk: Disk) -> None:
+def _create_anew(path: Path, contents: bytes | Iterable[bytes], disk: Disk) -> None:
     """Create a file in place of what a process that crashed left under its name."""
     if os.path.lexists(path):
         disk.unlink(path)

@@ -4,6 +4,7 @@ The profile is RFC 8785 with less in it: integers within ±2^53-1 and no floats,
 order of bytes is the order that the RFC asks for.
 """
 
+from collections.abc import Iterable
 from hashlib import sha256
 from typing import Any, Final, TypeGuard
 
@@ -39,6 +40,16 @@ def canonical(value: Any) -> bytes:
 def sha256_hex(data: bytes) -> str:
     """Return the SHA-256 of the bytes as 64 hex digits."""
     return sha256(data).hexdigest()
+
+
+def consists_of(data: bytes, pieces: Iterable[bytes]) -> bool:
+    """Whether bytes are these pieces, one behind the other; none is copied."""
+    end = 0
+    for piece in pieces:
+        if not data.startswith(piece, end):
+            return False
+        end += len(piece)
+    return end == len(data)
 
 
 def short_hash(data: bytes) -> str:

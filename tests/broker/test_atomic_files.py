@@ -1,11 +1,13 @@
 """Files of our own are whole or not there."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from lifebus_broker.atomic_files import make_directory, read_file, remove_file, remove_unfinished, write_file
+from lifebus_contract import InternalError
 
 
 def test_a_file_takes_its_place_in_one_step_and_is_for_its_owner_only(tmp_path: Path) -> None:
@@ -27,6 +29,18 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_unfinished(
     monkeypatch.setattr(os, "fsync", refuse)
     with pytest.raises(OSError, match="No space"):
         write_file(tmp_path / "a.json", b"new")
+    assert (tmp_path / "a.json").read_bytes() == b"old"
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_what_comes_in_pieces_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    def broken() -> Iterator[bytes]:
+        yield b"ne"
+        raise InternalError("the rest cannot be read")
+
+    write_file(tmp_path / "a.json", (b"o", b"", b"ld"))
+    with pytest.raises(InternalError, match="the rest"):
+        write_file(tmp_path / "a.json", broken())
     assert (tmp_path / "a.json").read_bytes() == b"old"
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
 

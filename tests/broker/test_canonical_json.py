@@ -8,7 +8,7 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lifebus_broker.canonical_json import canonical, sha256_hex, short_hash
+from lifebus_broker.canonical_json import canonical, consists_of, sha256_hex, short_hash
 from lifebus_broker.ledger.log import LogLine, decode_line, encode_line
 
 SCALARS = st.none() | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1) | st.text()
@@ -73,3 +73,8 @@ def test_a_line_with_any_byte_changed_is_refused_or_another_line(position: int, 
 def test_another_form_of_a_line_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match="not a line of a log"):
         decode_line(data)
+
+
+def test_bytes_consist_of_pieces_that_follow_each_other_and_of_nothing_else() -> None:
+    assert consists_of(b"abc", [b"ab", b"", b"c"])
+    assert not any(consists_of(b"abc", pieces) for pieces in ([], [b"ab"], [b"ab", b"d"], [b"b", b"c"], [b"abc", b"d"]))

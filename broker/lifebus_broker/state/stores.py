@@ -17,6 +17,7 @@ from typing import Any, Final, Self
 import msgspec
 from msgspec import Struct
 
+from lifebus_broker.canonical_json import consists_of
 from lifebus_broker.ledger.log import LogLine
 from lifebus_broker.state.capability_state import CapabilityState
 from lifebus_broker.state.receipt_view import BrokenLog, read_receipt
@@ -102,13 +103,18 @@ def reduce_event(stores: Stores, line: LogLine) -> None:
 
 def dump_stores(stores: Stores, version: int = REDUCER_VERSION) -> bytes:
     """Return the stores as canonical JSON, from which `load_stores` makes equal ones; `version` is of the reducers."""
-    pieces = [b'{"facts":', *_array(stores.facts.dump())]
-    pieces.append(f',"position":{stores.position},"reducer":{version},"story":'.encode())
-    pieces += _array(stores.sessions.dump())
-    pieces.append(b',"unlock":')
-    pieces += _array(stores.capabilities.dump())
-    pieces.append(b"}")
-    return b"".join(pieces)
+    return b"".join(dump_pieces(stores, version))
+
+
+def dump_pieces(stores: Stores, version: int = REDUCER_VERSION) -> Iterator[bytes]:
+    """Yield what `dump_stores` returns in pieces, so that of many sessions it need not be in memory at once."""
+    yield b'{"facts":'
+    yield from _array(stores.facts.dump())
+    yield f',"position":{stores.position},"reducer":{version},"story":'.encode()
+    yield from _array(stores.sessions.dump())
+    yield b',"unlock":'
+    yield from _array(stores.capabilities.dump())
+    yield b"}"
 
 
 def load_base(data: bytes, new_items: NewItems = SealedInMemory) -> Stores:
@@ -145,7 +151,7 @@ def _load(data: bytes, readable: Collection[int], new_items: NewItems) -> Stores
     except (msgspec.DecodeError, UnicodeError, ValueError, RecursionError) as fault:
         raise InternalError(f"not a dump of the stores: {str(fault)[:200]}", code="dump_broken") from None
     # Only the canonical form is accepted: digests are of bytes, not of values.
-    if dump_stores(stores, version) != data:
+    if not consists_of(data, dump_pieces(stores, version)):
         raise InternalError("not a dump of the stores: its form is not the canonical one", code="dump_broken")
     return stores
 

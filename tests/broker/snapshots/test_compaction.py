@@ -15,6 +15,7 @@ from lifebus_broker.snapshots.compactions.compaction import (
     compaction_id_of,
     decode_compaction,
     encode_compaction,
+    encode_large,
     view,
 )
 from lifebus_broker.snapshots.compactions.files import DIRECTORY, CompactionFiles
@@ -52,6 +53,13 @@ def test_two_purposes_never_share_a_name_nor_do_two_policies(handles: set[str]) 
         compaction_id_of(purpose, policy, handles) for purpose in Purpose for policy in (POLICY, "session_recap@2")
     }
     assert len(names) == 8
+
+
+@given(st.lists(st.binary(max_size=20), max_size=5), st.sets(st.text(max_size=20), min_size=1))
+def test_one_that_is_encoded_in_pieces_is_encoded_as_a_whole_one(pieces: list[bytes], handles: set[str]) -> None:
+    output = b'{"output":0},"output_hash":"' + b"".join(pieces)
+    whole = encode_compaction(compact(Purpose.CONTEXT_CACHE, POLICY, handles, output))
+    assert b"".join(encode_large(Purpose.CONTEXT_CACHE, POLICY, handles, [output[:9], output[9:]])) == whole
 
 
 def test_nothing_may_be_mentioned_unless_it_is_said_and_only_what_went_in() -> None:

@@ -6,14 +6,15 @@ Its name is a hash of what it is for, which policy made it and of what, so that 
 whose name, hash or allow-list does not fit cannot exist.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
+from hashlib import sha256
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 
-from lifebus_broker.canonical_json import canonical, sha256_hex, short_hash
+from lifebus_broker.canonical_json import canonical, consists_of, sha256_hex, short_hash
 
 
 class Purpose(StrEnum):
@@ -105,21 +106,40 @@ class _Stored(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 _ENCODER: Final = msgspec.json.Encoder(order="deterministic")
 _DECODER: Final = msgspec.json.Decoder(_Stored)
+_PLACE: Final = b'{"output":0}'
 
 
 def encode_compaction(compaction: Compaction) -> bytes:
     """Return a compaction as one line of canonical JSON, with its output as a part of it."""
+    return b"".join(_pieces(compaction, [compaction.output_bytes]))
+
+
+def encode_large(purpose: Purpose, policy_id: str, handles: Iterable[str], output: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield what `encode_compaction` returns of what `compact` makes of the same, in pieces as the output comes."""
+    named = compact(purpose, policy_id, handles, b"")
+    return _pieces(named, output)
+
+
+def _pieces(compaction: Compaction, output: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the line of a compaction whose output consists of these pieces."""
     stored = _Stored(
         allowmention_handles=compaction.allowmention_handles,
         compaction_id=compaction.compaction_id,
         compaction_policy_id=compaction.compaction_policy_id,
         input_handles=compaction.input_handles,
-        # The output is JSON already and goes in as it is; escaped into a string it would double.
-        output=msgspec.Raw(compaction.output_bytes),
-        output_hash=compaction.output_hash,
+        output=msgspec.Raw(_PLACE),
+        output_hash="",
         purpose=compaction.purpose,
     )
-    return _ENCODER.encode(stored) + b"\n"
+    # No text can hold its quotes: they are escaped there.
+    head, _, tail = _ENCODER.encode(stored).partition(_PLACE + b',"output_hash":"')
+    digest = sha256()
+    yield head
+    # The output is JSON already and goes in as it is; escaped into a string it would double.
+    for piece in output:
+        digest.update(piece)
+        yield piece
+    yield b',"output_hash":"' + digest.hexdigest().encode() + tail + b"\n"
 
 
 def decode_compaction(data: bytes) -> Compaction:
@@ -142,6 +162,6 @@ def decode_compaction(data: bytes) -> Compaction:
         allowmention_handles=stored.allowmention_handles,
     )
     # One form alone, so that equal compactions are equal files.
-    if encode_compaction(compaction) != data:
+    if not consists_of(data, _pieces(compaction, [compaction.output_bytes])):
         raise ValueError("not a compaction: its form is not the canonical one")
     return compaction

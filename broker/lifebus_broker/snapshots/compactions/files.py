@@ -58,10 +58,14 @@ class CompactionFiles:
 
     def write(self, compaction: Compaction) -> None:
         """Keep a compaction; durable when this returns."""
+        self.write_encoded(compaction.compaction_id, [encode_compaction(compaction)])
+
+    def write_encoded(self, compaction_id: str, pieces: Iterable[bytes]) -> None:
+        """Keep a compaction that comes encoded and in pieces; durable when this returns."""
         # The parent first: each is synced into its own parent.
         make_directory(self._directory.parent)
         make_directory(self._directory)
-        write_file(self._path(compaction.compaction_id), encode_compaction(compaction))
+        write_file(self._path(compaction_id), pieces)
 
     def remove(self, compaction_ids: Iterable[str]) -> int:
         """Delete compactions, sound or not; return how many were there."""

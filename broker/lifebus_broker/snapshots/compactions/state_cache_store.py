@@ -5,12 +5,12 @@ from contextlib import suppress
 from typing import Final
 
 from lifebus_broker.ledger.log import LogSource
+from lifebus_broker.snapshots.compactions.compaction import compaction_id_of, encode_large
 from lifebus_broker.snapshots.compactions.files import CompactionFiles
-from lifebus_broker.snapshots.compactions.policy import build
 from lifebus_broker.snapshots.compactions.state_cache import StateCache, boundaries, cache_id_at
 from lifebus_broker.snapshots.refused_file import RefusedFile
 from lifebus_broker.state.sealed import NewItems, SealedInMemory
-from lifebus_broker.state.stores import Stores, load_stores
+from lifebus_broker.state.stores import Stores, dump_pieces, load_stores
 from lifebus_contract import InternalError
 
 KEPT_CACHES: Final = 3
@@ -111,14 +111,16 @@ class StateCacheStore:
     def _write(self, stores: Stores) -> None:
         """Write the cache of the stores, and delete those that are too old."""
         for handles in _POLICY.inputs(stores):
-            cache = build(_POLICY, stores, handles)
+            name = compaction_id_of(_POLICY.purpose, _POLICY.policy_id, handles)
+            # In pieces: of many sessions the whole of it is large, and what is large leaves holes in the memory.
+            pieces = encode_large(_POLICY.purpose, _POLICY.policy_id, handles, dump_pieces(stores))
             try:
-                self._files.write(cache)
+                self._files.write_encoded(name, pieces)
                 # Written anew from the log, so it may be used again.
-                self._rejected.discard(cache.compaction_id)
+                self._rejected.discard(name)
                 self._files.remove(set(self._files.ids()) - self._newest().keys())
             except OSError as fault:
-                self._refused(RefusedFile(cache.compaction_id, f"the cache cannot be written: {fault.strerror}"))
+                self._refused(RefusedFile(name, f"the cache cannot be written: {fault.strerror}"))
 
     def _newest(self) -> dict[str, int]:
         """Return the names of the newest caches that the log can have, the oldest first, and their positions."""
