@@ -27,6 +27,15 @@ def _hooks(request: InstallRequest) -> tuple[Asset, ...]:
     return (SettingsFile(path=path, dialect="json", entries=entries, owns=is_ours, check=_check),)
 
 
+ASSETS: Final = HarnessAssets(
+    adapter_id="tiny",
+    name="Tiny",
+    events=_EVENTS,
+    hooks=_hooks,
+    skills=lambda request: f"{request.surroundings.home}/.tiny/skills",
+    scopes=("user",),
+)
+
 HARNESS: Final = Harness(
     package=__name__,
     hooks=HookTable(
@@ -40,12 +49,5 @@ HARNESS: Final = Harness(
         silent=frozenset({"tool"}),
         answer=_answer,
     ),
-    assets=HarnessAssets(
-        adapter_id="tiny",
-        name="Tiny",
-        events=_EVENTS,
-        hooks=_hooks,
-        skills=lambda request: f"{request.surroundings.home}/.tiny/skills",
-        scopes=("user",),
-    ),
+    assets_in=__name__,
 )

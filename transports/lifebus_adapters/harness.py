@@ -9,8 +9,6 @@ import msgspec
 from msgspec import Struct
 
 from lifebus_adapters.adapter import ContextDelivery, HookAnswer, HookCall, HookReading
-from lifebus_adapters.shared.harness_assets import HarnessAssets
-from lifebus_adapters.shared.hook_trust import TrustRules
 from lifebus_adapters.shared.manifests import load_manifest, package_file
 from lifebus_adapters.shared.model_calls import CallFiles
 from lifebus_adapters.shared.parsing import hook_name, named_session, read_hook, read_payload
@@ -30,6 +28,8 @@ from lifebus_contract.payload_text import render_payloads
 
 if TYPE_CHECKING:
     from lifebus_adapters.shared.compaction import NoCompaction, SessionCompaction
+    from lifebus_adapters.shared.harness_assets import HarnessAssets
+    from lifebus_adapters.shared.hook_trust import TrustRules
     from lifebus_adapters.shared.one_shot import OneShot
 
 USER_TEXT_ONLY: Final = frozenset({PlacementClass.DEVELOPER_EQUIVALENT_FRAME})
@@ -44,20 +44,21 @@ class Harness(Struct, frozen=True, kw_only=True):
     `package` is the package that holds the harness's `manifest.json` and `examples.jsonl`; `conformance`,
     `refused_placements` and `watching_modes` are how its manifest is registered. `hooks` says what its hooks mean and
     which take context; `hook_facts` returns what a hook's payload says beside its events. `sources` are the telemetry
-    files that the harness writes, `overrides` our own environment variables about them. `assets` is what lifebus
-    installs for it. `aliases` are other names under which people know it. `trust` is there where the harness runs
-    only hooks that its user has trusted. `one_shot_in` is the module that says how it runs one prompt and ends
-    (`ONE_SHOT`), `compaction_in` the one that says how it compacts a session on request, or why it does not
-    (`COMPACTION`): only flows ask, and they are read then. `call_files` is where each of its calls to models is logged.
+    files that the harness writes, `overrides` our own environment variables about them. `aliases` are other names
+    under which people know it. `call_files` is where each of its calls to models is logged.
+
+    Modules that are read when somebody asks: `assets_in` says what lifebus installs for it (`ASSETS`), `trust_in` how
+    its user trusts hooks, where it runs no others (`TRUST`), `one_shot_in` how it runs one prompt and ends
+    (`ONE_SHOT`), and `compaction_in` how it compacts a session on request, or why it does not (`COMPACTION`).
     """
 
     package: str
     hooks: HookTable
-    assets: HarnessAssets
+    assets_in: str
     hook_facts: HookFacts = no_facts
     sources: tuple[SourceSpec, ...] = ()
     overrides: tuple[str, ...] = ()
-    trust: TrustRules | None = None
+    trust_in: str | None = None
     conformance: ConformanceLevel = ConformanceLevel.PRE_CONFORMANCE
     refused_placements: frozenset[PlacementClass] = frozenset()
     watching_modes: frozenset[IntegrationMode] = frozenset()
@@ -65,6 +66,20 @@ class Harness(Struct, frozen=True, kw_only=True):
     one_shot_in: str | None = None
     compaction_in: str | None = None
     call_files: CallFiles | None = None
+
+    @property
+    def assets(self) -> "HarnessAssets":
+        """What lifebus installs for it."""
+        found: HarnessAssets = import_module(self.assets_in).ASSETS
+        return found
+
+    @property
+    def trust(self) -> "TrustRules | None":
+        """How its user trusts hooks; None where it runs all that are installed."""
+        if self.trust_in is None:
+            return None
+        found: TrustRules = import_module(self.trust_in).TRUST
+        return found
 
     @property
     def one_shot(self) -> "OneShot | None":

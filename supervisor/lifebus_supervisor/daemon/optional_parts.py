@@ -7,23 +7,18 @@ import anyio.to_thread
 
 from lifebus_supervisor.configuration.settings import Settings
 from lifebus_supervisor.daemon.composition import Core, Daemon
-from lifebus_supervisor.daemon.parts import Part, has_left
+from lifebus_supervisor.daemon.parts import Footprint, Part
 from lifebus_supervisor.extensions.root_paths import has_any
 from lifebus_supervisor.runtime.inbox.settings import InboxSettings
 
-SESSION_STREAMS: Final = (
-    "signal/",
-    "observed",
-    "transcript",
-    "session-marks",
-    "job/",
-    "action",
-    "synthesis-due",
-    "extension-",
+SESSION_STREAMS: Final = Footprint(
+    # Of signals `observed`, and of actions `actions`, stand beside streams of their own.
+    names=("observed", "session-marks", "actions", "synthesis-due", "extension-trust", "extension-audit"),
+    prefixes=("transcript/", "job/"),
 )
-"""What the names of the streams begin with that work on sessions leaves in the journal, and what it is made from."""
+"""What work on sessions leaves in the journal, and what it is made from."""
 
-FLOW_STREAMS: Final = ("run/", "question/")
+FLOW_STREAMS: Final = Footprint(names=(), prefixes=("run/", "question/"))
 """The same of flows and the inbox."""
 
 
@@ -39,7 +34,7 @@ async def needed_at_start(core: Core) -> list[Part[Any]]:
         (core.sessions, extends, SESSION_STREAMS),
         (core.flows, settings.inbox != InboxSettings(), FLOW_STREAMS),
     )
-    return [part for part, is_asked_for, streams in asks if is_asked_for or await has_left(journal, streams)]
+    return [part for part, is_asked_for, streams in asks if is_asked_for or await streams.is_in(journal)]
 
 
 def add_configured_clients(core: Core) -> None:

@@ -12,6 +12,7 @@ from typing import Generic, Protocol, TypeVar, cast
 
 import anyio
 import anyio.to_thread
+from msgspec import Struct
 
 from lifebus_broker.ports import Journal
 from lifebus_contract import LifebusError, TransportError
@@ -177,13 +178,25 @@ def _import(module: str) -> None:
     import_module(module)
 
 
-async def has_left(journal: Journal, streams: Iterable[str]) -> bool:
-    """Whether a journal has a stream whose name begins with one of these.
+class Footprint(Struct, frozen=True):
+    """What the streams are called that a part leaves in the journal: whole names, and what names begin with.
 
-    Raises:
-        LifebusError: the journal cannot be read.
+    What always stands beside another one of them is left out.
     """
-    for prefix in streams:
-        if await journal.streams(prefix):
+
+    names: tuple[str, ...]
+    prefixes: tuple[str, ...]
+
+    async def is_in(self, journal: Journal) -> bool:
+        """Whether a journal has such a stream.
+
+        Raises:
+            LifebusError: the journal cannot be read.
+        """
+        # All names in one look: each takes a way to a thread and back.
+        if self.names and any(await journal.heads(self.names)):
             return True
-    return False
+        for prefix in self.prefixes:
+            if await journal.streams(prefix):
+                return True
+        return False

@@ -3,18 +3,19 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import Struct
 
 from lifebus_adapters.harness import Harness
-from lifebus_adapters.shared.assets import InstallRequest, SettingsFile
-from lifebus_adapters.shared.hook_trust import TrustRules, TrustState
 from lifebus_adapters.shared.telemetry import Surroundings
 from lifebus_contract import IntegrationMode
 
-_REASONS: Final[dict[TrustState, str]] = {
+if TYPE_CHECKING:
+    from lifebus_adapters.shared.hook_trust import TrustRules, TrustState
+
+_REASONS: Final[dict["TrustState", str]] = {
     "untrusted": "the hooks are installed and not trusted",
     "modified": "the hooks are installed, and were changed since they were trusted",
     "off": "the hooks are installed and switched off",
@@ -29,7 +30,7 @@ class _Place(Struct, frozen=True):
 
     settings: str
     config: str
-    rules: TrustRules
+    rules: "TrustRules"
 
 
 class DistrustedHooks:
@@ -39,16 +40,16 @@ class DistrustedHooks:
     """
 
     def __init__(self, harnesses: Mapping[str, Harness], surroundings: Surroundings) -> None:
-        self._places = {
-            adapter_id: place
-            for adapter_id, harness in harnesses.items()
-            if (place := _place_of(harness, surroundings)) is not None
-        }
+        self._harnesses, self._surroundings = harnesses, surroundings
+        self._places: dict[str, _Place | None] = {}
         self._known: dict[str, tuple[_Version, str | None]] = {}
 
     def __call__(self, adapter_id: str) -> str | None:
         """Return in a few words why no hook of ours runs; None where one does, or where that cannot be read."""
-        place = self._places.get(adapter_id)
+        if adapter_id not in self._places:
+            harness = self._harnesses.get(adapter_id)
+            self._places[adapter_id] = None if harness is None else _place_of(harness, self._surroundings)
+        place = self._places[adapter_id]
         if place is None:
             return None
         version = (*_version_of(place.settings), *_version_of(place.config))
@@ -61,6 +62,8 @@ class DistrustedHooks:
 def _place_of(harness: Harness, surroundings: Surroundings) -> _Place | None:
     if harness.trust is None:
         return None
+    from lifebus_adapters.shared.assets import InstallRequest, SettingsFile  # noqa: PLC0415  only with a session
+
     # The launcher's path is in the hooks' texts alone, and those are read from the settings.
     request = InstallRequest(mode=IntegrationMode.NATIVE_HOOK, scope="user", surroundings=surroundings, launcher="")
     settings = next(asset for asset in harness.assets.make(request) if isinstance(asset, SettingsFile))

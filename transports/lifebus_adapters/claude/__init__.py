@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from lifebus_adapters.claude import assets, hooks, model_calls, telemetry
+from lifebus_adapters.claude import hooks, model_calls, telemetry
 from lifebus_adapters.harness import Harness
 from lifebus_contract import ConformanceLevel
 
@@ -16,7 +16,7 @@ HARNESS: Final = Harness(
     hook_facts=telemetry.hook_facts,
     sources=telemetry.SOURCES,
     overrides=telemetry.OVERRIDES,
-    assets=assets.ASSETS,
+    assets_in=f"{__name__}.assets",
     one_shot_in=f"{__name__}.one_shot",
     compaction_in=f"{__name__}.compaction",
     call_files=model_calls.call_files(telemetry.SOURCES[0]),

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from lifebus_adapters.codex import assets, hooks, model_calls, telemetry, trust
+from lifebus_adapters.codex import hooks, model_calls, telemetry
 from lifebus_adapters.harness import Harness
 from lifebus_contract import ConformanceLevel, IntegrationMode
 
@@ -17,10 +17,10 @@ HARNESS: Final = Harness(
     hook_facts=telemetry.hook_facts,
     sources=telemetry.SOURCES,
     overrides=telemetry.OVERRIDES,
-    assets=assets.ASSETS,
+    assets_in=f"{__name__}.assets",
     one_shot_in=f"{__name__}.one_shot",
     compaction_in=f"{__name__}.one_shot",
     call_files=model_calls.call_files(telemetry.SOURCES[0]),
-    trust=trust.TRUST,
+    trust_in=f"{__name__}.trust",
 )
 """What is known of Codex CLI."""

@@ -3,7 +3,7 @@
 from typing import Final
 
 from lifebus_adapters.harness import USER_TEXT_ONLY, Harness
-from lifebus_adapters.openclaw import assets, hooks, telemetry
+from lifebus_adapters.openclaw import hooks, telemetry
 
 __all__ = ["HARNESS"]
 
@@ -14,7 +14,7 @@ HARNESS: Final = Harness(
     hooks=hooks.HOOKS,
     hook_facts=telemetry.hook_facts,
     sources=telemetry.SOURCES,
-    assets=assets.ASSETS,
+    assets_in=f"{__name__}.assets",
     one_shot_in=f"{__name__}.one_shot",
     compaction_in=f"{__name__}.one_shot",
 )
