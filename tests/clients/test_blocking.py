@@ -119,8 +119,9 @@ def test_a_script_runs_a_flow_and_answers_what_it_asks(tmp_path: Path) -> None:
     ):
         run = bus.flows.submit(file, run_id="r-1")
         for run in bus.flows.follow("r-1"):  # noqa: B007  the last one is looked at below
-            for info in bus.inbox.questions():
-                bus.inbox.answer(info.question.question_id, "proceed")
+            if run.status is RunStatus.WAITING:  # and for a moment after the answer, too, when none is open any more
+                for info in bus.inbox.questions():
+                    bus.inbox.answer(info.question.question_id, "proceed")
         assert (run.status, (tmp_path / "out").read_text()) == (RunStatus.COMPLETED, "2\n")
         assert bus.flows.logs("r-1", "one").text == "one\n"
         assert [one.run_id for one in bus.flows.list("completed")] == ["r-1"]
