@@ -118,7 +118,7 @@ def test_a_script_runs_a_flow_and_answers_what_it_asks(tmp_path: Path) -> None:
         lifebus.blocking.connect("script", runtime_dir=directory / "run") as bus,
     ):
         run = bus.flows.submit(file, run_id="r-1")
-        for run in bus.flows.follow("r-1"):  # noqa: B007  the last one is looked at below
+        for run in bus.flows.follow("r-1"):
             if run.status is RunStatus.WAITING:  # and for a moment after the answer, too, when none is open any more
                 for info in bus.inbox.questions():
                     bus.inbox.answer(info.question.question_id, "proceed")
