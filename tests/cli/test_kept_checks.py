@@ -248,6 +248,12 @@ def test_what_cannot_be_kept_is_no_error(place: Path) -> None:
     assert known_checks()
 
 
+def test_what_is_kept_only_half_leaves_nothing_behind(place: Path) -> None:
+    (place / "state" / FILE).mkdir()
+    assert known_checks() == inspect()[0]
+    assert [one.name for one in (place / "state").iterdir() if FILE in one.name] == [FILE]
+
+
 _OPENS = """
 import json, os, sys
 import lifebus.cli.admin.kept_checks as kept
@@ -277,3 +283,8 @@ def test_every_file_that_the_inspection_opens_is_watched(place: Path) -> None:
 def is_seen(path: Path, watched_files: set[Path]) -> bool:
     """Whether a change of a file shows: it is watched itself, or is not there and would change its watched folder."""
     return path in watched_files or (path.parent in watched_files and path.parent.is_dir() and not path.exists())
+
+
+def test_a_home_that_is_no_utf_8_is_inspected_each_time(place: Path) -> None:
+    with mock.patch.dict(os.environ, {"CODEX_HOME": str(place / "\udcff")}):
+        assert known_checks() == known_checks() == inspect()[0]

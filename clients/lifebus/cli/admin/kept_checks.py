@@ -129,9 +129,12 @@ def _keep(file: str, text: str) -> None:
     unfinished = f"{file}.{os.getpid()}.new"
     try:
         descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return
+    try:
         # Names that are no UTF-8 are written as they are, and not read again.
-        with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as stream:
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogatepass") as stream:
             stream.write(text)
         os.replace(unfinished, file)  # noqa: PTH105  as above
     except OSError:
-        return
+        os.unlink(unfinished)  # noqa: PTH108  as above
