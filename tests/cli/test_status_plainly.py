@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -64,14 +64,18 @@ def test_every_state_is_shown_by_either_way_alike(alone: Shell) -> None:
 
 def states_alike(shell: Shell, state: str) -> list[str]:
     """Return what the two ways show differently, piped, on a terminal and in JSON."""
+    shows: tuple[Callable[..., list[str]], ...] = (
+        lambda *more: without_passing(shell.call("status", *more)),
+        lambda *more: without_passing(shell.on_terminal("status", *more)),
+        lambda *more: [document_of(shell, *more)],
+    )
     faults: list[str] = []
-    for show in (shell.call, shell.on_terminal):
-        shown = [without_passing(show("status", *more)) for more in ((), USUAL)]
-        faults += [f"{state}: {line}" for line in sorted({*shown[0]} ^ {*shown[1]})]
-    plain, usual, again = (document_of(shell, *more) for more in ((), USUAL, ()))
-    while plain != again:  # something was recorded meanwhile
-        plain, usual, again = again, document_of(shell, *USUAL), document_of(shell)
-    return faults if plain == usual else [*faults, f"{state}: {plain} {usual}"]
+    for show in shows:
+        plain, usual, again = show(), show(*USUAL), show()
+        while plain != again:  # something was recorded meanwhile
+            plain, usual, again = again, show(*USUAL), show()
+        faults += [f"{state}: {line}" for line in sorted({*plain} ^ {*usual})]
+    return faults
 
 
 def document_of(shell: Shell, *more: str) -> str:
