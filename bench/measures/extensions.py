@@ -13,9 +13,9 @@ from bench.peers.process import workspace
 from lifebus_contract.capability import TrustMode
 from lifebus_contract.extensions import ActionOutcome, ActionRequest, ActionScope, ActionStatus
 from lifebus_supervisor.configuration.settings import Settings
+from lifebus_supervisor.daemon.lifecycle import running
 from lifebus_supervisor.extensions.passes import Reach
 from lifebus_supervisor.extensions.settings import ExtensionSettings
-from support.parts import running_whole, sessions_of
 
 _CODE = """
 from lifebus.extensions import Event, Receipt, on, request_action
@@ -54,11 +54,11 @@ async def _measure(folder: Path, rounds: int) -> dict[str, float]:
         extensions=ExtensionSettings(roots=(str(extension.parent),), trust_mode=TrustMode.DISABLED),
     )
     acknowledged, executed = list[float](), list[float]()
-    async with running_whole(settings) as daemon, lifebus.connect("bench", runtime_dir=settings.runtime_dir) as bus:
+    async with running(settings) as daemon, lifebus.connect("bench", runtime_dir=settings.runtime_dir) as bus:
         await _load(bus)
         for number in range(rounds):
             arrivals = _Arrivals()
-            sessions_of(daemon).extensions.around = Reach(executor=arrivals)
+            (await daemon.sessions.use()).extensions.around = Reach(executor=arrivals)
             started = time.perf_counter()
             await bus.emit(lifebus.make_request("session.started", "codex", session=f"s{number}"))
             acknowledged.append(time.perf_counter() - started)

@@ -117,7 +117,7 @@ async def test_what_was_acknowledged_never_comes_again_and_what_does_is_marked(
         await trial.run(KILLS)
     assert [book.faults for book in trial.books] == [[], [], []]
     assert [book.settled for book in trial.books] == [trial.positions] * 3
-    assert all(book.again > 0 for book in trial.books), "no kill ever left something to come again"
+    assert any(book.again > 0 for book in trial.books), "no kill ever left something to come again"
     record_property("kills", KILLS)
     record_property("acknowledged", sum(len(book.settled) for book in trial.books))
     record_property("came again", sum(book.again for book in trial.books))

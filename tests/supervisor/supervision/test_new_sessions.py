@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from lifebus_broker.ledger.sqlite.file import LedgerFile
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.ledger.sqlite.writing.disk_pace import DiskPace
 from lifebus_broker.ports import Page, Query
@@ -27,6 +28,8 @@ def queries(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
         return await read(self, query)
 
     monkeypatch.setattr(SqliteLedger, "read", noting)
+    # At the start the writer's thread may be at it, and then nothing can be told at once.
+    monkeypatch.setattr(LedgerFile, "synced_log", None)
     return asked
 
 
