@@ -16,7 +16,8 @@ from lifebus_broker.state.receipt_view import ReceiptLike, read_receipt
 from lifebus_broker.state.session_reducer import is_app
 from lifebus_broker.state.session_state import SessionState
 from lifebus_contract import LifebusError
-from lifebus_supervisor.supervision.monitor import hooks, process, telemetry
+from lifebus_supervisor.supervision.monitor import compactions, hooks, process, telemetry
+from lifebus_supervisor.supervision.monitor.compactions import CompactionState
 from lifebus_supervisor.supervision.monitor.process import ProcessState
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionKey, SessionMonitor
 from lifebus_supervisor.supervision.monitor.telemetry import TelemetryState
@@ -54,8 +55,8 @@ class MonitorTable:
         self._monitors: dict[SessionKey, SessionMonitor] = {}
         # The live sessions that were forgotten because there were too many, and their processes, the oldest first.
         self._crowded_out: dict[SessionKey, ProcessState] = {}
-        # The numbers of forgotten sessions, the oldest first.
-        self._numbers: dict[SessionKey, TelemetryState] = {}
+        # What the files of forgotten sessions have shown, the oldest first.
+        self._shown: dict[SessionKey, tuple[TelemetryState, CompactionState]] = {}
 
     def __iter__(self) -> Iterator[SessionMonitor]:
         return iter(tuple(self._monitors.values()))
@@ -71,9 +72,11 @@ class MonitorTable:
         """Return the monitor of a session, made where there was none."""
         monitor = self._monitors.get(key)
         if monitor is None:
+            numbers, proofs = self._shown.pop(key, (TelemetryState(), CompactionState()))
             monitor = self._monitors[key] = SessionMonitor(
                 state=SessionState(adapter_id=key[0], harness_session_id=key[1]),
-                telemetry=self._numbers.pop(key, TelemetryState()),
+                telemetry=numbers,
+                compactions=proofs,
                 process=self._crowded_out.pop(key, ProcessState()),
             )
             if len(self._monitors) > MAX_MONITORS:
@@ -96,13 +99,14 @@ class MonitorTable:
     def drop(self, monitor: SessionMonitor) -> None:
         """Forget a session; the ledger remembers it.
 
-        Its numbers are kept for when it is resumed, because its files are read on then, and not again.
+        What its files have shown is kept for when it is resumed, because they are read on then, and not again.
         """
-        if self._monitors.pop(monitor.key, None) is None or not monitor.telemetry.has_numbers:
+        has_shown = monitor.telemetry.has_numbers or bool(monitor.compactions.in_files)
+        if self._monitors.pop(monitor.key, None) is None or not has_shown:
             return
-        self._numbers[monitor.key] = telemetry.numbers_of(monitor.telemetry)
-        if len(self._numbers) > MAX_MONITORS:
-            del self._numbers[next(iter(self._numbers))]
+        self._shown[monitor.key] = telemetry.numbers_of(monitor.telemetry), compactions.read_so_far(monitor.compactions)
+        if len(self._shown) > MAX_MONITORS:
+            del self._shown[next(iter(self._shown))]
 
     def on_commit(self, stored: Sequence[StoredReceipt], unmonitored: dict[SessionKey, None]) -> None:
         """Take note of which sessions have new receipts, those without a monitor in `unmonitored`."""

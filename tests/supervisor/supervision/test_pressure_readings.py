@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from lifebus_adapters.shared.telemetry import Compacted, Fact, Usage, WindowKnown
@@ -164,6 +164,7 @@ STEPS = st.lists(st.tuples(st.sampled_from((*HARNESS, "tick", "tick", "observe")
 
 @settings(max_examples=effort(25, 1_000), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=STEPS)
+@example(steps=[("compact", 0), ("end", 0), ("end", 0), ("tick", 32), ("compact", 0)])  # forgotten between the two
 def test_each_fact_about_pressure_is_one_reading_and_stands_where_it_was_measured(steps: list[Step]) -> None:
     async def live() -> None:
         with tempfile.TemporaryDirectory() as directory:

@@ -6,6 +6,7 @@ import anyio
 import anyio.lowlevel
 
 from lifebus_adapters import CallerProcess
+from lifebus_adapters.shared.telemetry import Compacted
 from lifebus_contract import (
     CallbackResponse,
     DispatchEnvelope,
@@ -108,6 +109,38 @@ async def test_a_resumed_session_is_live_again_and_supervised(tmp_path: Path) ->
         await rig.tick()
         rig.dead.add(HARNESS)
         assert endings(await rig.tick(3))[-1] == ("session.ended", None, "abandoned")
+
+
+async def test_a_compaction_after_a_resume_is_recorded_also_where_the_session_was_forgotten_meanwhile(
+    tmp_path: Path,
+) -> None:
+    async with supervised(tmp_path) as rig:
+        await running_turn(rig)
+        rig.news("codex", SESSION, Compacted(session=SESSION, key="1"))
+        await rig.hook("codex", END)
+        assert facts_of(await rig.tick(8)).count("context.compacted") == 1
+        assert len(rig.supervisor.monitors) == 0
+        await rig.hook("codex", START | {"source": "resume"})
+        rig.news("codex", SESSION, Compacted(session=SESSION, key="2"))  # the file is read on, and not again
+        assert facts_of(await rig.tick(4)) == ["context.compacted"]
+        rig.news("codex", SESSION, *(Compacted(session=SESSION, key=key) for key in "12"), history=True)
+        assert facts_of(await rig.tick(4)) == []
+
+
+async def test_compactions_from_before_supervision_are_no_news_after_the_file_rested(tmp_path: Path) -> None:
+    old = Compacted(session=SESSION, key="1")
+    async with supervised(tmp_path) as rig:
+        rig.news("codex", SESSION, old, history=True, grown=0)
+        await rig.tick(2)
+        (monitor,) = rig.supervisor.monitors
+        rig.supervisor.monitors.drop(monitor)  # as after a quarter of an hour without news
+        await rig.hook("codex", START | {"source": "resume"})
+        rig.news("codex", SESSION, Compacted(session=SESSION, key="2"))
+        assert facts_of(await rig.tick(4)) == ["context.compacted"]
+    async with supervised(tmp_path) as rig:  # a broker that starts again reads the file again
+        rig.news("codex", SESSION, old, Compacted(session=SESSION, key="2"), history=True, grown=0)
+        await rig.hook("codex", prompt("t2"))
+        assert facts_of(await rig.tick(4)) == []
 
 
 async def test_a_clear_ends_one_session_and_starts_another_in_the_same_process(tmp_path: Path) -> None:

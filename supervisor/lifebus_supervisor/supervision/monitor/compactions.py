@@ -73,7 +73,18 @@ def on_loaded(state: CompactionState, *, recorded: int, recent: int, before: int
         recorded_at_load=recorded - recent,
         before_supervision=max(state.before_supervision, before),
     )
-    return on_history_read(state)
+    read = on_history_read(state)
+    # Of a session that was forgotten and returns, what the file lacked it lacks still.
+    return structs.replace(read, absent_from_files=max(read.absent_from_files, state.absent_from_files))
+
+
+def read_so_far(state: CompactionState) -> CompactionState:
+    """Return what files have shown, for a session that is forgotten: they are read on, and not again."""
+    return CompactionState(
+        in_files=state.in_files,
+        before_supervision=state.before_supervision,
+        absent_from_files=state.absent_from_files,
+    )
 
 
 def on_history_read(state: CompactionState) -> CompactionState:

@@ -51,6 +51,15 @@ def test_recent_records_may_not_be_in_the_file_yet() -> None:
     assert with_files(state, "late").unrecorded(3) == 0
 
 
+def test_what_the_file_lacks_it_lacks_also_after_the_session_was_forgotten() -> None:
+    state = with_files(compactions.on_history_read(loaded(recorded=1)), "b")
+    assert (state.absent_from_files, state.unrecorded(2)) == (1, 0)
+    kept = compactions.read_so_far(state)
+    again = compactions.on_loaded(kept, recorded=2, recent=1, before=0, is_new=False)
+    assert again.unrecorded(2) == 0
+    assert list(with_files(again, "c").unrecorded_proofs(2)) == ["c"]
+
+
 def test_an_app_server_is_counted_from_where_it_was_first_seen() -> None:
     state = compactions.on_app_server(loaded(recorded=2), 2)
     state = compactions.on_app_server_proof(state, proof("a"), "app_server")
