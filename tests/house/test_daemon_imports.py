@@ -51,7 +51,7 @@ SETTINGS = {
 }
 """What of it a start has to know."""
 
-LIBRARIES = ("cyclopts", "starlette", "tomllib", "uvicorn", "watchfiles", "yaml")
+LIBRARIES = ("cyclopts", "msgpack", "starlette", "tomllib", "uvicorn", "watchfiles", "yaml")
 
 API = """
 import importlib, pkgutil, sys, lifebus_supervisor.api as api

@@ -10,8 +10,6 @@ from functools import cache, lru_cache
 from typing import Any, Final, TypeVar, cast
 from urllib.parse import unquote
 
-import msgpack
-
 from lifebus_contract import (
     CallbackResponse,
     Emission,
@@ -152,6 +150,8 @@ def _quote(text: str) -> bytes:
 
 def _refuse_duplicates(body: bytes) -> None:
     """Read the body once more as plain data, refusing the one thing that a typed reader passes over."""
+    import msgpack  # noqa: PLC0415  only where a client encodes otherwise than we do
+
     try:
         msgpack.unpackb(body, strict_map_key=True, object_pairs_hook=unique_keys, max_ext_len=0)
     except InvalidRequest:
