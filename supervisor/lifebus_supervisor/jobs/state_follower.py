@@ -42,8 +42,11 @@ _REST_IN_TRAFFIC: Final = 3
 _TRAFFIC: Final = 300
 """So many receipts a second are traffic: what follows them waits for a pause."""
 
+_LOOK_S: Final = 0.05
+"""Shortest time from which it is judged: a few receipts at one moment are no traffic."""
+
 _MOST_BEHIND: Final = 32_768
-"""How many receipts may wait for a pause: more than these are followed beside the traffic, without any rest."""
+"""How many receipts may wait for a pause: while more do, and traffic goes on, they are followed without any rest."""
 
 _AGAIN_S: Final = 5.0
 """How long the follower waits before it tries again where the log could not be read."""
@@ -94,7 +97,7 @@ class StateFollowerTask:
         self._files = CompactionFiles(state_dir, StateCache.policy_id)
         self._first = self._head = head
         self._position, self._used_s = 0, 0.0
-        self._is_busy = False
+        self._is_busy, self._seen = False, (head, 0.0)
         self._take_over = take_over
         self._committed = anyio.Event()
         self._one, self._one_dump = anyio.CapacityLimiter(1), anyio.CapacityLimiter(1)
@@ -195,14 +198,21 @@ class StateFollowerTask:
 
     async def _rest(self, least_s: float) -> None:
         """Pause after a piece, and until traffic pauses, unless that leaves the state far behind."""
+        self._look()
         pause = max(least_s, self._used_s * (_REST_IN_TRAFFIC if self._is_busy else _REST_FACTOR))
-        while self._head - self._position <= _MOST_BEHIND:
-            head = self._head
+        while not (self._is_busy and self._head - self._position > _MOST_BEHIND):
             await anyio.sleep(pause)
-            self._is_busy = self._head - head >= _TRAFFIC * pause
+            self._look()
             if not self._is_busy:
                 return
             pause = _REST_S
+
+    def _look(self) -> None:
+        """Learn whether receipts come in numbers, from how many have come since the last look."""
+        head, at = self._seen
+        now = anyio.current_time()
+        if now - at >= _LOOK_S:
+            self._is_busy, self._seen = self._head - head > _TRAFFIC * (now - at), (self._head, now)
 
     async def _measure(self) -> None:
         """Find out where to begin; a broker that is far from there serves first."""

@@ -309,7 +309,7 @@ async def test_a_ledger_in_memory_has_no_keeper() -> None:
 async def test_while_receipts_come_in_numbers_the_state_waits_within_a_bound_and_catches_up_in_the_pause(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeping_module, "_TRAFFIC", 0)
+    monkeypatch.setattr(keeping_module, "_TRAFFIC", -1)
     monkeypatch.setattr(keeping_module, "_MOST_BEHIND", 40)
     monkeypatch.setattr(keeping_module, "_REST_S", 0.001)
     behind: list[int] = []
@@ -332,10 +332,15 @@ async def test_while_receipts_come_in_numbers_the_state_waits_within_a_bound_and
         await until(lambda: daemon.follower is not None and not daemon.follower.counters()["keeper_behind"])
 
 
+@pytest.mark.parametrize("most_behind", [keeping_module._MOST_BEHIND, -1])
 async def test_the_rest_after_a_piece_is_by_what_it_used_of_the_processor_and_not_by_how_long_it_took(
-    home: Path, monkeypatch: pytest.MonkeyPatch
+    home: Path, monkeypatch: pytest.MonkeyPatch, most_behind: int
 ) -> None:
-    """Beside other programs a piece takes long, and the state would be there the later the more they do."""
+    """Beside other programs a piece takes long, and the state would be there the later the more they do.
+
+    Behind traffic it rests, however far behind it is.
+    """
+    monkeypatch.setattr(keeping_module, "_MOST_BEHIND", most_behind)
     rests: list[float] = []
     used = itertools.count()
 
