@@ -12,9 +12,9 @@ import pytest
 
 from lifebus.cli.bus import emit_plainly
 from lifebus.cli.bus.line_socket import ask_line
-from lifebus.cli.bus.own_directories import runtime_directory
 from lifebus_contract import CONTRACT_VERSION
 from lifebus_transports.directories import default_runtime_dir
+from lifebus_transports.own_directories import runtime_directory
 from support.command_line import Ran, Shell, broker_up
 from support.patience import PATIENCE_S
 

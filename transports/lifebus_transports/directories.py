@@ -10,6 +10,8 @@ import pwd
 from collections.abc import Mapping
 from pathlib import Path
 
+from lifebus_transports.own_directories import RUNTIME, STATE, own_directory
+
 
 def home_directory(environ: Mapping[str, str] | None = None) -> Path:
     """Return the user's home directory; the account's own where `HOME` is not an absolute path."""
@@ -20,12 +22,12 @@ def home_directory(environ: Mapping[str, str] | None = None) -> Path:
 
 def default_runtime_dir(environ: Mapping[str, str] | None = None) -> Path:
     """Return the directory of the sockets: `LIFEBUS_RUNTIME_DIR`, else `lifebus` below `XDG_RUNTIME_DIR`."""
-    return _directory(environ, "LIFEBUS_RUNTIME_DIR", "XDG_RUNTIME_DIR", "lifebus", ".local/state/lifebus/run")
+    return _directory(environ, *RUNTIME)
 
 
 def default_state_dir(environ: Mapping[str, str] | None = None) -> Path:
     """Return the directory of ledger and spool: `LIFEBUS_STATE_DIR`, else `lifebus` below `XDG_STATE_HOME`."""
-    return _directory(environ, "LIFEBUS_STATE_DIR", "XDG_STATE_HOME", "lifebus", ".local/state/lifebus")
+    return _directory(environ, *STATE)
 
 
 def default_data_dir(environ: Mapping[str, str] | None = None) -> Path:
@@ -42,9 +44,5 @@ def default_config_path(environ: Mapping[str, str] | None = None) -> Path:
 
 def _directory(environ: Mapping[str, str] | None, own: str, xdg: str, below_xdg: str, below_home: str) -> Path:
     variables = os.environ if environ is None else environ
-    explicit, base = variables.get(own, ""), variables.get(xdg, "")
-    if explicit:
-        return Path(explicit)
-    if base.startswith("/"):
-        return Path(base) / below_xdg
-    return home_directory(variables) / below_home
+    found = own_directory(variables, own, xdg, below_xdg, below_home)
+    return Path(found) if found else home_directory(variables) / below_home

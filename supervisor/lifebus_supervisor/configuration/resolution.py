@@ -6,7 +6,7 @@ hooks and clients find the broker by the environment alone, and would search els
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, cast, get_args
 
@@ -37,7 +37,7 @@ from lifebus_supervisor.configuration.settings import (
     TickSettings,
     TranscriptSettings,
 )
-from lifebus_supervisor.configuration.tables import faults_of
+from lifebus_supervisor.configuration.tables import faults_of, nearest_name
 from lifebus_supervisor.extensions.settings import AUTO, ExtensionSettings
 from lifebus_supervisor.renewal.profile import RenewalSettings
 from lifebus_supervisor.runtime.inbox.settings import ChannelSettings, InboxSettings
@@ -195,7 +195,7 @@ def _from_environment(environ: Mapping[str, str], problems: list[str]) -> Iterat
         if key := known.get(name):
             yield Origin(key=key, value=_in_variable(key, text), source="environment", where=name)
         # Only near misses: other programs may have variables that begin in the same way.
-        elif near := _nearest(name, known, 0.8):
+        elif near := nearest_name(name, known, 0.8):
             problems.append(f"environment: unknown variable {name}; did you mean {near[0]}?")
 
     for name, key in _ALIASES.items():
@@ -365,12 +365,5 @@ def _settings(values: Mapping[str, Any]) -> Settings:
 def _suggestion(item: FileValue) -> str:
     """Return what the user may have meant, or where the keys are listed."""
     readable = [key for key in KEYS if key not in _DIRECTORIES]
-    near = _nearest(item.key, readable, 0.6)
+    near = nearest_name(item.key, readable)
     return f"; did you mean `{near[0]}`?" if near else f"; known are {', '.join(readable)}"
-
-
-def _nearest(word: str, known: Iterable[str], cutoff: float) -> list[str]:
-    """Return the name that was probably meant, if there is one."""
-    import difflib  # noqa: PLC0415  only where a name is wrong
-
-    return difflib.get_close_matches(word, known, n=1, cutoff=cutoff)

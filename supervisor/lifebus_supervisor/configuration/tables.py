@@ -1,7 +1,7 @@
 """Lists of tables in the configuration file, checked key by key; an error names its table, key and line."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import Any, Final, cast, get_args
 
@@ -53,12 +53,17 @@ def _faults_in(name: str, table: dict[str, Any], kind: type[Struct], lines: dict
         yield f"{_place(path, line or lines.get(''))}: `{name}`: {fault}"
 
 
+def nearest_name(name: str, known: Iterable[str], cutoff: float = 0.6) -> list[str]:
+    """Return the name that was probably meant, if there is one."""
+    import difflib  # noqa: PLC0415  only where a name is wrong
+
+    return difflib.get_close_matches(name, known, n=1, cutoff=cutoff)
+
+
 def _fault_of(key: str, value: Any, fields: dict[str, msgspec.structs.FieldInfo]) -> str | None:
     """Return what is wrong with a key or its value; braces stand for its name."""
     if key not in fields:
-        import difflib  # noqa: PLC0415  only where a name is wrong
-
-        near = difflib.get_close_matches(key, fields, n=1, cutoff=0.6)
+        near = nearest_name(key, fields)
         return "unknown key `{}`" + (f"; did you mean `{near[0]}`?" if near else f"; known are {', '.join(fields)}")
     try:
         msgspec.convert(value, fields[key].type)

@@ -9,7 +9,6 @@ import os
 import sys
 from posixpath import realpath
 
-from lifebus.cli.bus.own_directories import state_directory
 from lifebus.cli.wording.plain_json import json_text, read_json
 
 TYPE_CHECKING = False  # `lifebus status` needs this before `typing` would be loaded
@@ -32,6 +31,8 @@ def known_checks() -> "list[dict[str, Any]]":
     Raises:
         LifebusError: the settings are wrong.
     """
+    from lifebus_transports.own_directories import state_directory  # noqa: PLC0415  the rule of all commands
+
     directory = state_directory(os.environ)
     if not directory.startswith("/"):  # the settings say where it is
         return inspect()[0]

@@ -3,7 +3,6 @@
 import os
 import stat
 
-from lifebus.cli.bus.own_directories import runtime_directory
 from lifebus.cli.wording.durations import duration_seconds
 
 TYPE_CHECKING = False  # `typing` would be a third of a command that uses this
@@ -24,6 +23,8 @@ _LONGEST_S = 86_400.0
 
 def connection_of(found: "Mapping[str, str]", environ: "Mapping[str, str]") -> tuple[str, float] | None:
     """Return the directory of the broker and the seconds of the timeout; None where that is no time."""
+    from lifebus_transports.own_directories import runtime_directory  # noqa: PLC0415  the rule of all commands
+
     seconds = duration_seconds(found.get("--timeout", "5s"))
     if seconds is None:
         return None

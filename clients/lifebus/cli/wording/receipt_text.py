@@ -27,12 +27,13 @@ class ReceiptText:
     """Prints receipts to stdout, in columns if that is a terminal."""
 
     def __init__(self) -> None:
+        self._in_columns = sys.stdout.isatty()
         self._is_first = True
         self._day = localtime()[:3]
 
     def show(self, receipt: "Plain", name: str | None = None) -> None:
         """Print a receipt; `name` is the short name of its session."""
-        if sys.stdout.isatty():
+        if self._in_columns:
             self._columns(receipt, name)
         else:
             put(clean(whole_line(receipt, name)))
