@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from lifebus_contract import IntegrationMode
 from lifebus_transports.hooks.spool import split_records
 from support.patience import PATIENCE_S
 from support.running import short_directory
-from support.terminals import interrupted
+from support.terminals import interrupted, listener
 
 
 class Place:
@@ -181,6 +182,6 @@ def test_the_harness_has_the_signals_as_they_are_by_default(place: Place) -> Non
 
 
 def test_on_a_terminal_an_interrupt_comes_once(place: Place) -> None:
-    place.program("trap 'echo got' INT", "echo ready", "read line", "read line", 'echo "end $line"')
-    code, shown = interrupted((place.script,), place.environment, b"end ")
-    assert (code, shown.count(b"got")) == (0, 1)
+    place.program(f"exec {shlex.join(listener(signal.SIGINT))}")
+    code, shown = interrupted((place.script,), place.environment)
+    assert (code, shown.count(b"got")) == (7, 1)

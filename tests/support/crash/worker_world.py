@@ -107,13 +107,20 @@ class WorkerWorld:
         return bool(found)
 
     def _found(self, whom: str) -> Iterator[psutil.Process]:
-        for process in self.box.processes():
+        """Yield the processes of a kind below the client; what a client that was killed has left ends by itself."""
+        assert self.client is not None
+        try:
+            below = psutil.Process(self.client.pid).children(recursive=True)
+        except psutil.NoSuchProcess:
+            return
+        for process in below:
             try:
                 words = process.cmdline()
             except psutil.NoSuchProcess:
                 continue
-            is_client = any(word.endswith("worker_client.py") for word in words)
             kind = "observer" if is_observer(words) else "proxy" if "lifebus" in words else "server"
+            # One that has just been forked shows the client's words.
+            is_client = any(word.endswith("worker_client.py") for word in words)
             if kind == whom and not is_client and (whom != "server" or str(SERVER) in words):
                 yield process
 
