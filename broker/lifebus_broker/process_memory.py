@@ -1,6 +1,5 @@
 """Memory of this process that nothing uses any more."""
 
-import ctypes
 from collections.abc import Callable
 from typing import Final
 
@@ -16,7 +15,7 @@ def keep_little_memory() -> None:
     """Have the C library give back what is freed, however large the pieces were that were freed before."""
     # By itself it keeps twice as much as the largest piece freed so far, up to 64 MiB a thread: one dump of the state
     # of many sessions would stay for as long as the process lives.
-    choose: Callable[[int, int], int] | None = getattr(ctypes.CDLL(None), "mallopt", None)
+    choose = _c_function("mallopt")
     if choose is not None:
         choose(_M_MMAP_THRESHOLD, _KEPT_BYTES)
         choose(_M_TRIM_THRESHOLD, _KEPT_BYTES)
@@ -25,6 +24,13 @@ def keep_little_memory() -> None:
 def give_memory_back() -> None:
     """Have the C library give freed memory back to the system, where it can; blocks for milliseconds."""
     # Each thread frees into a region of its own, of which only the end is given back by itself.
-    trim: Callable[[int], int] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    trim = _c_function("malloc_trim")
     if trim is not None:
         trim(0)
+
+
+def _c_function(name: str) -> Callable[..., int] | None:
+    """Return a function of the C library, None where it has none of this name."""
+    import ctypes  # noqa: PLC0415  a broker serves before it needs this
+
+    return getattr(ctypes.CDLL(None), name, None)

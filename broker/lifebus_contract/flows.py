@@ -21,9 +21,6 @@ from lifebus_contract.questions import Modifiable
 MAX_STEPS: Final = 256
 """Most steps of one flow."""
 
-FLOW_ADAPTER: Final = "flow"
-"""The adapter under which runs are sessions and tries are frames."""
-
 FLOW_VARIABLES: Final = "LIFEBUS_FLOW_"
 """What the variables begin with that tell a try about itself; ``RUN`` has the run's id."""
 

@@ -6,6 +6,9 @@ from typing import Final
 CONTRACT_VERSION: Final = "lifeloop.v0.2"
 """The contract this package speaks (docs/contract.md 1.1)."""
 
+FLOW_ADAPTER: Final = "flow"
+"""The adapter under which runs of flows are sessions and tries are frames (docs/flows.md)."""
+
 
 class LifecycleEvent(StrEnum):
     """The 14 lifecycle events (docs/contract.md 2.1)."""

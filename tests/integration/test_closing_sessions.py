@@ -8,7 +8,7 @@ import pytest
 
 import lifebus
 from lifebus_contract import LifebusError
-from lifebus_contract.flows import FLOW_ADAPTER
+from lifebus_contract.vocabulary import FLOW_ADAPTER
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_supervisor.daemon.lifecycle import running
 from lifebus_transports.messages.reads import Backfill

@@ -15,7 +15,8 @@ from lifebus_contract import (
     RequirementLevel,
 )
 from lifebus_contract.fields import FactValue
-from lifebus_contract.flows import FLOW_ADAPTER, FLOW_VARIABLES
+from lifebus_contract.flows import FLOW_VARIABLES
+from lifebus_contract.vocabulary import FLOW_ADAPTER
 
 
 def session_of_step(environ: Mapping[str, str]) -> tuple[str, str] | None:

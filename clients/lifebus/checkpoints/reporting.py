@@ -14,7 +14,7 @@ from lifebus.checkpoints.records import Checkpoint, CheckpointInfo
 from lifebus.checkpoints.store import CheckpointStore
 from lifebus.checkpoints.verification import Difference
 from lifebus_contract import AdapterManifest, AdapterUnavailable, LifebusError
-from lifebus_contract.flows import FLOW_ADAPTER
+from lifebus_contract.vocabulary import FLOW_ADAPTER
 from lifebus_transports.messages.emissions import Emit, EmitAnswer
 
 _AT_ONCE: Final = 64

@@ -10,8 +10,8 @@ from lifebus.cli.arguments import ConnectionOptions, parse_adapter, parse_choice
 from lifebus.cli.connection import on_bus, present_settings
 from lifebus.cli.wording.receipt_line import name_of
 from lifebus_contract import CAPABILITIES, LifebusError, LifecycleEvent, PlacementClass, ReceiptStatus
-from lifebus_contract.flows import FLOW_ADAPTER
 from lifebus_contract.jobs import ADAPTER
+from lifebus_contract.vocabulary import FLOW_ADAPTER
 
 if TYPE_CHECKING:
     from cyclopts.completion import CompletionContext

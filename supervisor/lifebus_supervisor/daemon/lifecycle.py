@@ -9,7 +9,6 @@ import anyio
 import anyio.lowlevel
 import structlog
 
-from lifebus_broker.process_memory import keep_little_memory
 from lifebus_broker.routing.fan_out import Fanout
 from lifebus_supervisor.configuration.adapters import configured_adapters
 from lifebus_supervisor.configuration.settings import Settings
@@ -67,8 +66,6 @@ async def running(settings: Settings) -> AsyncGenerator[Daemon]:
     Raises:
         LifebusError: it cannot start.
     """
-    # First: what is freed before would already have changed how much is kept.
-    keep_little_memory()
     registry = configured_adapters(settings)
     async with AsyncExitStack() as stack:
         lock = stack.enter_context(take_runtime_dir(settings.runtime_dir))

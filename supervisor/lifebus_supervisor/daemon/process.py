@@ -1,9 +1,11 @@
-"""What a broker sets for its whole process: descriptors, thread switches, the garbage collector."""
+"""What a broker sets for its whole process: descriptors, thread switches, memory, the garbage collector."""
 
 import gc
 import resource
 import sys
 from typing import Final
+
+from lifebus_broker.process_memory import keep_little_memory
 
 # How long a thread may keep the interpreter while the ledger's writer waits for it
 _SWITCH_S: Final = 0.0005
@@ -21,6 +23,7 @@ def set_up_process() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     # An acknowledgement waits for the writer thread, which the default of 5 ms keeps from running.
     sys.setswitchinterval(_SWITCH_S)
+    keep_little_memory()
     # What was loaded until now lives as long as the process: frozen, no collection looks at it again.
     gc.collect()
     gc.freeze()

@@ -6,7 +6,7 @@ There may be very many of them, and each may report very often, so nothing is re
 from typing import Final
 
 from lifebus_broker.ports import Ledger
-from lifebus_contract.flows import FLOW_ADAPTER
+from lifebus_contract.vocabulary import FLOW_ADAPTER
 from lifebus_supervisor.supervision.monitor import hooks
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionKey
 from lifebus_supervisor.supervision.monitor_table import MonitorTable

@@ -23,7 +23,7 @@ from lifebus_broker.state.telemetry_keys import (
 from lifebus_contract import Receipt, ReceiptStatus
 from lifebus_contract.facts.catalogue import every_fact
 from lifebus_contract.facts.fact import FactType
-from lifebus_contract.flows import FLOW_ADAPTER
+from lifebus_contract.vocabulary import FLOW_ADAPTER
 from lifebus_supervisor.traces import names
 from lifebus_supervisor.traces.spans import Value
 

@@ -23,7 +23,7 @@ from lifebus_broker.state.telemetry_keys import (
 from lifebus_broker.trace_context import SpanContext, begun_span, dispatch_span, session_trace, trace_of
 from lifebus_contract import LifecycleEvent, Receipt
 from lifebus_contract.facts.selections import tells_of_failure
-from lifebus_contract.flows import FLOW_ADAPTER
+from lifebus_contract.vocabulary import FLOW_ADAPTER
 from lifebus_supervisor.traces import attributes, names
 from lifebus_supervisor.traces.moments import moment_of
 from lifebus_supervisor.traces.open_spans import OpenSpan

@@ -8,7 +8,7 @@ from typing import Final
 from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.clients import CallbackClient, FunctionInvoker
 from lifebus_contract import CallbackResponse, DispatchEnvelope, LifecycleEvent
-from lifebus_contract.flows import FLOW_ADAPTER
+from lifebus_contract.vocabulary import FLOW_ADAPTER
 from lifebus_supervisor.runtime.bus.receipt_emitter import FAILURES
 from lifebus_supervisor.runtime.bus.receipts import failure_of
 

@@ -17,7 +17,7 @@ from lifebus_contract import (
     SessionIdentityClaim,
     SupportState,
 )
-from lifebus_contract.flows import FLOW_ADAPTER
+from lifebus_contract.vocabulary import FLOW_ADAPTER
 
 ADAPTER_VERSION: Final = "1"
 """The version of the mapping in `receipts`."""

@@ -11,7 +11,7 @@ from lifebus_broker.routing.bus import EventBus
 from lifebus_broker.routing.dispatch import EmissionResult
 from lifebus_contract import Emission, LifecycleEvent
 from lifebus_contract.codes import TEMPORARY
-from lifebus_contract.flows import FLOW_ADAPTER
+from lifebus_contract.vocabulary import FLOW_ADAPTER
 from lifebus_supervisor.runtime.bus.receipts import CLIENT_ID, failure_of
 
 MAX_WAITING: Final = 256

@@ -38,10 +38,11 @@ from lifebus_contract import (
     RetryClass,
 )
 from lifebus_contract.fields import FactValue
-from lifebus_contract.flows import FLOW_ADAPTER, OutcomeKind, StepVerdict
+from lifebus_contract.flows import OutcomeKind, StepVerdict
 from lifebus_contract.ids import EVENT, INVOCATION, PAYLOAD
 from lifebus_contract.questions import QuestionKind
 from lifebus_contract.runs import ContextSignals
+from lifebus_contract.vocabulary import FLOW_ADAPTER
 from lifebus_supervisor.runtime.bus.manifest import ADAPTER_VERSION, MODE
 from lifebus_supervisor.runtime.limits.run_limits import fullest
 from lifebus_supervisor.runtime.limits.signals import CONTEXT, signals_json
