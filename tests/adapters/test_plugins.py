@@ -15,7 +15,7 @@ from lifebus_adapters import ADAPTERS, HookAnswer, HookCall
 from lifebus_adapters.shared.telemetry import Usage
 from lifebus_transports.hooks.server import serve_hooks
 from support.adapters.calls import ids
-from support.adapters.plugins import NODE, PluginRun, plugin_text
+from support.adapters.plugins import LIMIT_S, NODE, PluginRun, plugin_text
 from support.paths import CAPTURES
 from support.running import short_directory
 
@@ -179,7 +179,7 @@ async def test_a_canary_goes_through(directory: Path, adapter_id: str, script: s
     assert (tick.request.event, tick.telemetry["canary"]) == ("supervisor.tick", "n")
 
 
-CALLS, LIMIT_S = 60, 0.28
+CALLS = 60
 IDLE = OPENCODE + 'await hooks.event({ event: { id: "e", type: "session.idle", properties: { sessionID: "s" } } })'
 
 
@@ -233,7 +233,7 @@ def test_calls_that_wait_for_a_hung_broker_give_up_together(directory: Path) -> 
     with socket.socket(socket.AF_UNIX) as hung:
         hung.bind(str(directory / "run" / "hook.sock"))
         hung.listen(2 * CALLS)
-        plugin_run = PluginRun(directory, "opencode")
+        plugin_run = PluginRun(directory, "opencode", hurried=True)
         events = [
             f'hooks.event({{ event: {{ id: "e{n}", type: "session.idle", properties: {{ sessionID: "s" }} }} }})'
             for n in range(CALLS)

@@ -2,6 +2,7 @@
 
 import os
 import stat
+import threading
 
 import anyio
 import msgspec
@@ -18,6 +19,9 @@ from lifebus_transports.messages.reads import Beacon
 from support.broker_process import until
 from support.patience import PATIENCE_MS, PATIENCE_S
 from support.running import connected, running_bus, settings_in, short_directory
+
+POOLED = ("AnyIO worker thread", "asyncio_")
+"""What the names of threads begin with that are kept for the next work of an event loop."""
 
 
 async def test_the_first_reason_to_halt_counts() -> None:
@@ -37,15 +41,21 @@ async def test_every_socket_is_open_and_ours_alone_when_it_is_up() -> None:
 
 async def test_it_can_be_started_and_stopped_again_and_again_without_leaking() -> None:
     process = psutil.Process(os.getpid())
+
+    def held() -> tuple[int, int]:
+        """How many descriptors and threads there are, without threads of pools: how many those keep is luck."""
+        pooled = [thread.name for thread in threading.enumerate() if thread.name.startswith(POOLED)]
+        return process.num_fds(), process.num_threads() - len(pooled)
+
     counts: list[tuple[int, int]] = []
     with short_directory() as directory:
         for number in range(1, 8):
             async with running_bus(directory=directory) as daemon, connected(daemon) as bus:
                 result = await bus.emit(lifebus.make_request("session.started", "codex", session="s"))
                 assert result.receipts[0].sequence == number
-            counts.append((process.num_fds(), process.num_threads()))
-    assert counts[-1][0] <= counts[1][0]
-    assert counts[-1][1] <= counts[1][1] + 1
+            counts.append(held())
+    # The last thread of a context may still be on its way out when it has been waited for.
+    await until(lambda: all(now <= then for now, then in zip(held(), counts[1], strict=True)))
 
 
 async def test_a_failing_start_lets_go_of_everything() -> None:

@@ -1,8 +1,6 @@
 """Hooks that are installed and not trusted: what a session's file alone shows of it, through real files."""
 
 import json
-import os
-import time
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +9,7 @@ import pytest
 from lifebus_adapters import ADAPTERS
 from lifebus_adapters.shared.telemetry import Surroundings
 from lifebus_contract import Receipt
-from lifebus_supervisor.tailing.events import TailLimits
-from lifebus_supervisor.tailing.tailer import Tailer
+from support.supervisor.patient_tail import PatientTailer
 from support.supervisor.supervised import SupervisedBus, facts_of, supervised
 
 SESSION = "01a20618-af4e-7ec3-a743-8ab028965561"
@@ -59,11 +56,11 @@ class Rollout:
             file.write(json.dumps(line) + "\n")
 
 
-def tail(home: Path) -> Tailer:
+def tail(home: Path) -> PatientTailer:
     """A tailer over a Codex home, as the broker has it."""
     surroundings = Surroundings(home=str(home), environ={"CODEX_HOME": str(home)})
     sources = {"codex": ADAPTERS["codex"].sources}
-    return Tailer(sources, surroundings, limits=TailLimits(read_s=60.0), uid=os.getuid(), now=time.time)
+    return PatientTailer(sources, surroundings)
 
 
 def losses(receipts: list[Receipt]) -> list[Receipt]:

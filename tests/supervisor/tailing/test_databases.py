@@ -2,14 +2,21 @@
 
 import os
 import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from lifebus_adapters.shared.telemetry import RowQuery
+from lifebus_supervisor.tailing import source as files
 from lifebus_supervisor.tailing.database import DatabaseTail
+from support.patience import PATIENCE_S
 from support.supervisor.database_box import RowReader, snapshot_of, writing
 from support.supervisor.tailing_box import Box, problems, source, tokens_in
+
+READ_S = PATIENCE_S
 
 
 def box_of(folder: Path, reader: RowReader | None = None, **limits: Any) -> Box:
@@ -127,13 +134,22 @@ async def test_an_answer_is_cut_at_its_limit_and_asked_for_again(tmp_path: Path)
     assert [update.grown for found in polls for update in found] == [0, 0, 0]
 
 
-async def test_a_query_that_takes_too_long_is_stopped(tmp_path: Path) -> None:
+async def test_a_query_that_takes_too_long_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     endless = (
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i, 's', 1 FROM n WHERE i < 0 AND i > ?"
     )
+    seconds = 0.0
+
+    class Endless(RowReader):
+        def queries(self) -> Sequence[RowQuery]:
+            nonlocal seconds
+            seconds = READ_S  # the time of this poll is over when its query begins
+            return super().queries()
+
+    monkeypatch.setattr(files, "time", SimpleNamespace(monotonic=lambda: seconds))
     with writing(tmp_path / "its.db") as writer:
         writer.add(1)
-        (update,) = await box_of(tmp_path, RowReader(endless), read_s=0.2).poll()
+        (update,) = await box_of(tmp_path, Endless(endless), read_s=READ_S).poll()
     assert (update.problem, update.evidence) == ("unreadable", "the query took too long")
 
 

@@ -128,8 +128,8 @@ async def test_no_thread_is_left_when_nobody_listens_any_more(tmp_path: Path) ->
         with anyio.move_on_after(0.01):
             async for _ in changes:
                 pass
-    for thread in [thread for thread in threading.enumerate() if thread.name == "watch changes"]:
-        await anyio.to_thread.run_sync(thread.join, 20)
+    for thread in [thread for thread in threading.enumerate() if thread.name == "change notifications"]:
+        await anyio.to_thread.run_sync(thread.join, PATIENCE_S)
         assert not thread.is_alive()
 
 

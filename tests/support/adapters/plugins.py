@@ -15,9 +15,11 @@ from lifebus_adapters.shared.assets import InstallRequest, OwnedFile
 from lifebus_adapters.shared.launcher import launcher_files, launcher_path
 from lifebus_adapters.shared.telemetry import Surroundings
 from lifebus_contract import IntegrationMode
-from support.patience import PATIENCE_S
+from support.patience import PATIENCE_MS, PATIENCE_S
 
 NODE = shutil.which("node")
+LIMIT_S = 0.28
+LIMIT = f"const LIMIT_MS = {LIMIT_S * 1000:.0f}"
 
 
 def plugin_text(adapter_id: str, launcher: str, events: tuple[str, ...] | None = None) -> str:
@@ -33,9 +35,14 @@ def plugin_text(adapter_id: str, launcher: str, events: tuple[str, ...] | None =
 
 
 class PluginRun:
-    """A directory with a plugin and a launcher, and how to run node in it."""
+    """A directory with a plugin and a launcher, and how to run node in it.
 
-    def __init__(self, directory: Path, adapter_id: str, events: tuple[str, ...] | None = None) -> None:
+    The plugin waits for a broker as long as a test does; a `hurried` one has the limit that users get.
+    """
+
+    def __init__(
+        self, directory: Path, adapter_id: str, events: tuple[str, ...] | None = None, *, hurried: bool = False
+    ) -> None:
         self.directory = directory
         data = directory / "data"
         sources = Path(lifebus.__file__).parent
@@ -47,7 +54,10 @@ class PluginRun:
             path.chmod(item.mode)
         self.launcher = Path(launcher_path(str(data)))
         self.plugin = directory / "plugin.mjs"
-        self.plugin.write_text(plugin_text(adapter_id, str(self.launcher), events))
+        text = plugin_text(adapter_id, str(self.launcher), events)
+        if text.count(LIMIT) != 1:
+            raise RuntimeError(f"the plugin has no line: {LIMIT}")
+        self.plugin.write_text(text if hurried else text.replace(LIMIT, f"const LIMIT_MS = {PATIENCE_MS}"))
 
     @property
     def environment(self) -> dict[str, str]:

@@ -1,8 +1,6 @@
 """Recorded sessions played in their own time: hooks through the adapter and the bus, telemetry through real files."""
 
 import json
-import os
-import time
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -13,8 +11,8 @@ from msgspec import structs
 from lifebus_adapters import ADAPTERS, HookCall
 from lifebus_adapters.shared.telemetry import Surroundings
 from lifebus_contract import Receipt
-from lifebus_supervisor.tailing.tailer import Tailer
 from support.adapters.calls import captured
+from support.supervisor.patient_tail import PatientTailer
 from support.supervisor.supervised import HARNESS, INTERVAL_S, SupervisedBus
 
 TELEMETRY = {
@@ -62,7 +60,7 @@ async def play(rig: SupervisedBus, capture: Path, home: Path) -> list[Receipt]:
     environ = {"GEMINI_TELEMETRY_OUTFILE": str(home / LOG)}
     surroundings = Surroundings(home=str(home), environ=environ)
     sources = {name: adapter.sources for name, adapter in ADAPTERS.items()}
-    rig.restart(Tailer(sources, surroundings, uid=os.geteuid(), now=time.time))
+    rig.restart(PatientTailer(sources, surroundings))
     script = moments(capture, home)
     begun = next(at for at, _, _ in script if at)
     for at, _, what in script:
