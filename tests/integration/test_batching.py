@@ -134,6 +134,7 @@ async def test_a_broker_that_stays_busy_is_named_when_the_time_is_over() -> None
             await bus.emit(frame())
         assert caught.value.retry_class is RetryClass.SAFE_RETRY
         daemon.api.stopping = False
+        bus.timeout = PATIENCE_S
         assert not (await bus.emit(frame())).replayed
 
 

@@ -41,7 +41,7 @@ from support.integration.following import recorded, until
 from support.integration.serving import content, serving
 from support.integration.stdio_peers import near_peer
 from support.paths import REPOSITORY
-from support.patience import PATIENCE_S
+from support.patience import PATIENCE_MS
 from support.running import connected, running_bus, settings_in, short_directory
 from support.transports.children import ANSWER, nothing_left
 
@@ -101,9 +101,10 @@ async def writing(
         background=background,
         protocol=protocol,
         workers=1,
-        deadline_ms=int(PATIENCE_S * 1_000),
+        deadline_ms=PATIENCE_MS,
     )
-    async with nothing_left(), running(structs.replace(settings_in(directory), clients=(client,))) as daemon:
+    settings = structs.replace(settings_in(directory, hook_answer_ms=PATIENCE_MS), clients=(client,))
+    async with nothing_left(), running(settings) as daemon:
         yield daemon
 
 

@@ -96,7 +96,6 @@ async def test_a_worker_that_goes_in_the_middle_of_a_dispatch_leaves_a_transport
 async def test_a_worker_that_vanishes_without_a_word_leaves_a_transport_error_and_its_place(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("lifebus_supervisor.api.workers.LEASE_S", 0.2)
     monkeypatch.setattr("lifebus_supervisor.daemon.periodic._SWEEP_S", 0.02)
     async with running_bus() as daemon, connected(daemon) as bus, silent_worker(daemon) as worker:
         await worker.register("worker")
@@ -104,6 +103,7 @@ async def test_a_worker_that_vanishes_without_a_word_leaves_a_transport_error_an
             asking = tasks.create_task(one_receipt(bus))
             await worker.dispatched.wait()
             worker.vanish()
+            monkeypatch.setattr("lifebus_supervisor.api.workers.LEASE_S", 0.2)
         assert asking.result().failure_class is FailureClass.TRANSPORT_ERROR
         assert daemon.bus.clients.all() == ()
         assert (await one_receipt(bus)).client_id == "test"

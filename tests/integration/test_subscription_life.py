@@ -206,5 +206,5 @@ async def test_a_join_without_a_broker_fails_in_time_and_can_be_tried_again() ->
             with pytest.raises(DeadlineExceeded):
                 await anext(follower)
             async with running_bus(directory=directory) as daemon:
-                follower._timeout = 5.0
+                follower._timeout = PATIENCE_S
                 assert ids(await take(follower, 1)) == ids(await recorded(daemon))

@@ -28,11 +28,11 @@ from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_supervisor.daemon.lifecycle import running
 from lifebus_supervisor.supervision.rules.emissions import emissions_of
 from lifebus_supervisor.supervision.rules.findings import SupervisionFinding
+from support.clients.hook_box import PATIENT_COMMAND
 from support.integration.serving import serving
-from support.patience import PATIENCE_S
+from support.patience import PATIENCE_MS, PATIENCE_S
 from support.running import connected, settings_in, short_directory
 
-HOOK = Path(lifebus.__path__[0]) / "hook.py"
 SESSION = "0000000b-b50b-70a5-873f-cddb668c29d4"
 START = {"hook_event_name": "SessionStart", "session_id": SESSION, "source": "startup"}
 PROMPT = {"hook_event_name": "UserPromptSubmit", "session_id": SESSION, "turn_id": "t1"}
@@ -53,7 +53,7 @@ class Harness:
         self._process = process
 
     def call(self, payload: dict[str, str]) -> None:
-        command = [sys.executable, "-I", "-S", str(HOOK), "codex"]
+        command = [*PATIENT_COMMAND, "codex"]
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
@@ -87,9 +87,8 @@ async def supervising(home: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
         monkeypatch.setenv(f"LIFEBUS_{name}_HOME", str(home / name.lower()))
     monkeypatch.setenv("HOME", str(home))
     with short_directory() as directory:
-        quick = structs.replace(
-            settings_in(directory), ticks=TickSettings(interval_ms=50), telemetry=TelemetrySettings()
-        )
+        calm = settings_in(directory, hook_answer_ms=PATIENCE_MS)
+        quick = structs.replace(calm, ticks=TickSettings(interval_ms=50), telemetry=TelemetrySettings())
         async with running(quick) as daemon:
             yield daemon
 

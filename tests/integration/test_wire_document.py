@@ -102,7 +102,7 @@ async def against_a_broker(work: Callable[[Foreigner], None]) -> None:
         with foreigner(runtime_dir) as client:
             work(client)
 
-    async with running_bus() as daemon:
+    async with running_bus(hook_answer_ms=PATIENCE_MS) as daemon:
         with anyio.fail_after(PATIENCE_S):
             await anyio.to_thread.run_sync(run, daemon.settings.runtime_dir)
 

@@ -3,6 +3,7 @@
 import contextlib
 import signal
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -176,10 +177,17 @@ async def test_a_server_that_is_down_is_tried_again_after_a_kill_and_nothing_sec
             await eventually(bus, "q_1", lambda info: bool(info.notifications))
             await broker.kill()
             log = broker.log
-        receiver.answer = lambda _: (200, {})
+        looked = threading.Event()
+
+        def answer_later(_: int) -> tuple[int, dict[str, str]]:
+            looked.wait(PATIENCE_S)
+            return 200, {}
+
+        receiver.answer = answer_later
         async with broker_process(directory, **settings) as broker, connected(broker) as bus:
             info = await bus.inbox.show("q_1")
             assert (info.notifications[0].tries, info.notifications[0].fault) == (1, "the server answered 503")
+            looked.set()
             await next_post(receiver)  # after the pause of 5 s, which the restart did not cut short
             info = await eventually(bus, "q_1", lambda info: info.notifications[0].delivered_at_ms is not None)
             shown = repr(await bus.status()) + repr(info) + log + broker.log
@@ -247,15 +255,18 @@ async def test_a_reply_that_was_written_while_no_broker_ran_answers_once(directo
 
 async def test_who_waits_for_an_answer_waits_over_restarts_of_the_broker(directory: Path) -> None:
     settled: list[QuestionInfo] = []
+    asking = anyio.Event()
 
     async def wait(runtime_dir: Path) -> None:
-        async with lifebus.connect("asker", runtime_dir=runtime_dir, timeout=1) as bus:
+        async with lifebus.connect("asker", runtime_dir=runtime_dir, timeout=PATIENCE_S) as bus:
+            asking.set()
             settled.append(await bus.inbox.wait("q_1"))
 
     async with anyio.create_task_group() as tasks:
         async with broker_process(directory) as broker, connected(broker) as bus:
             await bus.inbox.ask(question())
             tasks.start_soon(wait, broker.runtime_dir)
+            await asking.wait()
             await broker.kill()
         async with broker_process(directory) as broker, connected(broker) as bus:
             await bus.inbox.give("q_1", answer())

@@ -74,14 +74,14 @@ async def test_a_broker_that_was_stopped_goes_on_without_a_loss_and_with_one_tic
         async with broker_process(directory, **settings) as broker:
             async with honest_traffic(broker.runtime_dir, session="honest") as traffic:
                 await traffic.goes_on()
-                before, began = await ticks_of(broker), time.monotonic()
+                began, before = time.monotonic(), await ticks_of(broker)
                 broker.signal(signal.SIGSTOP)
                 stopped = time.monotonic()
                 with anyio.move_on_after(seconds):  # it is the pause that is tested
                     await anyio.sleep_forever()
-                broker.signal(signal.SIGCONT)
                 ran = stopped - began
                 continued = time.monotonic()
+                broker.signal(signal.SIGCONT)
                 await traffic.goes_on()
                 ticks = await ticks_of(broker) - before
                 ran += time.monotonic() - continued

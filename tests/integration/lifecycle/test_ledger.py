@@ -1,7 +1,9 @@
 """What a broker does when its ledger cannot write: it never acknowledges a lie, and reading goes on where it can."""
 
 import os
+from contextlib import suppress
 
+import anyio
 import pytest
 
 import lifebus
@@ -9,6 +11,7 @@ from lifebus_contract import CallbackRequest, LifebusError, Receipt, RetryClass,
 from support.broker_process import BrokerProcess, broker_process, start_broker, until
 from support.crash.ledger_file import read_ledger
 from support.integration.small_disk import fill, small_disk
+from support.patience import PATIENCE_S
 from support.running import short_directory
 
 IO = 74
@@ -25,6 +28,22 @@ async def emit_until_refused(bus: lifebus.Bus) -> tuple[list[Receipt], LifebusEr
         acked.extend(result.receipts)
 
 
+async def emit_until_gone(broker: BrokerProcess, bus: lifebus.Bus) -> list[Receipt]:
+    """Emit one after the other until the broker ends, and return what was acknowledged."""
+    acked: list[Receipt] = []
+
+    async def emit() -> None:
+        with suppress(LifebusError):
+            while True:
+                acked.extend((await bus.emit(lifebus.make_request("session.started", "codex", session="s1"))).receipts)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(emit)
+        await until(lambda: not broker.alive)
+        tasks.cancel_scope.cancel()
+    return acked
+
+
 async def receipts_of(bus: lifebus.Bus) -> list[Receipt]:
     return [item async for item in bus.receipts(since="start", until_head=True)]
 
@@ -33,10 +52,10 @@ async def test_after_an_io_error_nothing_is_acknowledged_and_the_broker_exits_74
     with short_directory() as directory:
         async with (
             broker_process(directory) as broker,
-            lifebus.connect("writer", runtime_dir=broker.runtime_dir, timeout=1.0) as bus,
+            lifebus.connect("writer", runtime_dir=broker.runtime_dir, timeout=PATIENCE_S) as bus,
         ):
             broker.limit_file_size(256 * 1024)
-            acked, _ = await emit_until_refused(bus)
+            acked = await emit_until_gone(broker, bus)
             assert await broker.ended() == IO
         rows = read_ledger(broker.ledger_path, directory / "copy")
         async with (

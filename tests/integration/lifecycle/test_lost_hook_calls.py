@@ -26,6 +26,14 @@ async def gaps_of(broker: BrokerProcess) -> list[Receipt]:
     return [one for one in found if one.event == "receipt.gap_detected"]
 
 
+def counted(spool: Path) -> int:
+    """Return how many calls of Codex are lost: as many as their files have bytes, which the broker may be renaming."""
+    try:
+        return sum(path.stat().st_size for path in spool.glob("*.codex"))
+    except FileNotFoundError:
+        return -1
+
+
 async def refused(runtime_dir: Path) -> None:
     """Emit until the disk is full."""
     async with lifebus.connect(runtime_dir=runtime_dir) as bus:
@@ -58,20 +66,25 @@ async def test_calls_lost_on_a_full_disk_are_bad_for_doctor_and_a_gap_when_there
         state = {"LIFEBUS_STATE_DIR": str(disk / "state"), "LIFEBUS_RETENTION_SPARE_MB": "0", **QUIET}
         shell = Shell(directory, **state)
         box = HookBox(directory, {"LIFEBUS_STATE_DIR": str(disk / "state")})
+        spool = disk / "state" / "spool"
         async with broker_process(directory, **state) as broker:
             ballast = fill(disk, leave=0)
             # The last page of the write-ahead log takes a few more.
             await refused(broker.runtime_dir)
             for number in range(3):
                 await anyio.to_thread.run_sync(box.run, CALL.replace(b"s1", b"s%d" % number), "codex", "SessionStart")
+            # A hook for which the machine is too slow counts its call behind its harness's back.
+            await until(lambda: counted(spool) == 3)
             ran = await anyio.to_thread.run_sync(shell.run, "doctor", "--json")
             states = {one["check"]: (one["state"], one["evidence"]) for one in ran.json}
             assert states["state"][0] == "bad"
             assert "the disk is full" in states["state"][1]
             assert (states["spool"][0], states["spool"][1].split()[0]) == ("bad", "3")
             ballast.unlink()
-            (gap,) = await gaps_of(broker)
-            assert (gap.adapter_id, gap.telemetry_summary["missed_messages"]) == ("codex", 3)
+            await until(lambda: not any(spool.iterdir()))
+            # One gap, or two where the broker took the first count while the disk was full.
+            missed = [(gap.adapter_id, gap.telemetry_summary["missed_messages"]) for gap in await gaps_of(broker)]
+            assert ({adapter for adapter, _ in missed}, sum(int(many or 0) for _, many in missed)) == ({"codex"}, 3)
             ran = await anyio.to_thread.run_sync(shell.run, "doctor", "--json")
             states = {one["check"]: (one["state"], one["evidence"]) for one in ran.json}
             assert states["spool"] == ("ok", "empty")

@@ -83,9 +83,10 @@ async def test_a_stopping_broker_takes_nothing_new_and_says_so_in_a_way_that_can
         async with (
             broker_process(directory, LIFEBUS_LIMITS_SHUTDOWN_MS="60000") as broker,
             dispatch_under_way(broker) as worker,
-            lifebus.connect("late", runtime_dir=broker.runtime_dir, timeout=0.3) as bus,
+            lifebus.connect("late", runtime_dir=broker.runtime_dir, timeout=PATIENCE_S) as bus,
         ):
             await signal_to_stop(broker)
+            bus.timeout = 0.3
             with pytest.raises(LifebusError) as refused:
                 await bus.emit(lifebus.make_request("session.ended", "codex", session="s2"))
             assert refused.value.retry_class is RetryClass.SAFE_RETRY
@@ -108,7 +109,7 @@ async def test_emitters_meet_a_stop_with_acknowledgements_or_refusals_and_lose_n
         assert len(acked) > 0
         async with (
             broker_process(directory) as broker,
-            lifebus.connect("many", runtime_dir=broker.runtime_dir) as bus,
+            lifebus.connect("many", runtime_dir=broker.runtime_dir, timeout=PATIENCE_S) as bus,
         ):
             again = await bus.emit(sent)
     for request, result in zip(sent, again, strict=True):
@@ -151,7 +152,7 @@ async def test_a_stopped_subscriber_does_not_hold_the_broker_either() -> None:
     with short_directory() as directory:
         async with (
             broker_process(directory) as broker,
-            lifebus.connect(runtime_dir=broker.runtime_dir) as bus,
+            lifebus.connect(runtime_dir=broker.runtime_dir, timeout=PATIENCE_S) as bus,
         ):
             with stopped_subscribers(broker.runtime_dir, 2):
                 requests = [lifebus.make_request("session.started", "codex", session="s") for _ in range(3_000)]

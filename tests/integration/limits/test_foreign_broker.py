@@ -121,7 +121,7 @@ def test_a_hook_asks_who_may_enter_the_directory(base: Path) -> None:
     box = HookBox(base, extra={"LIFEBUS_RUNTIME_DIR": str(directory_open_to_others(base))})
     with forged_broker(base / "run", os.geteuid()) as forged:
         ran = box.run(b"{}", "claude", "Stop")
-    assert (ran.code, forged.got_nothing, len(box.spooled())) == (0, True, 1)
+    assert (ran.code, forged.got_nothing, len(box.spooled(1))) == (0, True, 1)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_a_hook_sends_nothing_and_spools(place: Place, base: Path) -> None:
         ran = box.run(b'{"prompt":"secret"}', "claude", "UserPromptSubmit")
     assert (ran.code, ran.stdout, ran.stderr) == (0, b"", b"")
     assert forged.got_nothing
-    assert [call.stdin for call in box.spooled()] == [b'{"prompt":"secret"}']
+    assert [call.stdin for call in box.spooled(1)] == [b'{"prompt":"secret"}']
 
 
 async def test_a_client_that_connects_anew_asks_again_whose_broker_it_is(base: Path) -> None:

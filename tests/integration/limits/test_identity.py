@@ -27,7 +27,8 @@ socket.connect("ipc://" + sys.argv[1])
 ACT
 assert monitor.poll(60000)
 event = int.from_bytes(monitor.recv_multipart()[0][:2], "little")
-print("admitted" if event == zmq.EVENT_HANDSHAKE_SUCCEEDED else "refused", socket.poll(200))
+is_admitted = event == zmq.EVENT_HANDSHAKE_SUCCEEDED
+print("admitted" if is_admitted else "refused", socket.poll(60000 if is_admitted else 200))
 """
 _PING = 'socket.send_multipart([b"\\x01" + bytes(8) + b"ping", b"\\x80"])'
 _ASK = _CONNECT.replace("KIND", "DEALER").replace("ACT", _PING)

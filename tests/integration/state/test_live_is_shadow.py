@@ -1,7 +1,6 @@
 """What a running broker knows is what a replay of its log gives: after real hooks, wire traffic, restarts, pruning."""
 
 import json
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,11 +27,11 @@ from lifebus_contract import (
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_transports.messages.signals import ObservedFact
 from support.adapters.calls import captured
-from support.clients.hook_box import HOOK
+from support.clients.hook_box import PATIENT_COMMAND
 from support.integration.following import until
 from support.integration.observing import Observer
 from support.paths import CAPTURES
-from support.patience import PATIENCE_S
+from support.patience import PATIENCE_MS, PATIENCE_S
 from support.running import connected, running_bus, short_directory
 
 HOOKED = ("codex/exec_three_turns_auto_compaction", "claude/print_subagent_error_fork", "gemini/compression")
@@ -60,7 +59,7 @@ async def hooks(daemon: Daemon, scenario: str) -> None:
     """Call the real hook as the harness did when it was recorded."""
     environment = {"LIFEBUS_RUNTIME_DIR": str(daemon.settings.runtime_dir), "HOME": "/dev/null"}
     for call, payload in RECORDED[scenario]:
-        command = [sys.executable, "-I", "-S", str(HOOK), call.adapter_id, call.hook]
+        command = [*PATIENT_COMMAND, call.adapter_id, call.hook]
         await anyio.run_process(command, input=json.dumps(payload).encode(), env=environment, check=True)
 
 
@@ -134,7 +133,7 @@ async def test_what_the_broker_knows_is_a_fold_over_its_log(watched: Sequence[Li
     stores = Stores()
     with short_directory() as directory:
         for number, scenario in enumerate(HOOKED, 1):
-            async with running_bus(directory=directory) as daemon:
+            async with running_bus(directory=directory, hook_answer_ms=PATIENCE_MS) as daemon:
                 assert daemon.follower is not None
                 with anyio.fail_after(PATIENCE_S):
                     await daemon.follower.caught_up.wait()

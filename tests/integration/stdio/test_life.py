@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import termios
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -71,7 +72,7 @@ async def test_subscriptions_registrations_and_keyed_emissions_survive_a_restart
 
 async def test_requests_to_a_broker_that_is_gone_are_refused_after_their_timeout() -> None:
     async with running_bus() as daemon, raw_peer(daemon, "--timeout", "300ms") as peer:
-        assert "ok" in await peer.ask("ping")
+        await until_answered(partial(peer.ask, "ping"), lambda answer: "ok" in answer)
         daemon.requests.close()
         refused = [await peer.ask("ping"), await peer.ask("emit", emit(emission())), await peer.ask("subscribe")]
 
@@ -80,7 +81,7 @@ async def test_requests_to_a_broker_that_is_gone_are_refused_after_their_timeout
 
 async def test_a_broker_with_another_history_is_a_gap() -> None:
     with short_directory() as directory:
-        async with raw_peer(directory / "run", "--timeout", "1s") as peer:
+        async with raw_peer(directory / "run", "--timeout", f"{PATIENCE_S:g}s") as peer:
             async with running_bus(directory=directory, backend="memory") as daemon, connected(daemon) as bus:
                 opened = await until_answered(partial(peer.ask, "subscribe"), lambda answer: "ok" in answer)
                 number = opened["ok"]["subscription"]
@@ -97,15 +98,16 @@ async def test_a_broker_with_another_history_is_a_gap() -> None:
 
 async def test_subscriptions_and_registrations_leave_nothing_behind() -> None:
     async with running_bus() as daemon, stdio_peer(daemon) as peer:
-        await peer.ask("ping")
         process = psutil.Process(peer.process.pid)
-        before = process.num_fds(), process.num_threads()
-        for _ in range(20):
+        before = 0, 0
+        for number in range(21):
             opened = await peer.ask("subscribe", {"since": "start"})
             await peer.ask("serve", {"client_id": "editor", "events": ["session.started"]})
             await peer.ask("unsubscribe", {"subscription": opened["ok"]["subscription"]})
             await peer.ask("leave")
-        await until(lambda: (process.num_fds(), process.num_threads()) == before)  # ZeroMQ closes in a thread
+            before = before if number else (process.num_fds(), process.num_threads())
+        # ZeroMQ closes in a thread, which may not have been done with the first either.
+        await until(lambda: process.num_fds() <= before[0] and process.num_threads() <= before[1])
 
 
 async def test_a_megabyte_of_noise_is_refused_line_by_line() -> None:
@@ -276,7 +278,8 @@ async def test_a_reader_that_goes_away_ends_it_quietly(more: bytes) -> None:
         await process.stdin.send(PING)
         assert await anyio.to_thread.run_sync(os.read, reading, 100) == PONG
         os.close(reading)
-        await process.stdin.send(more)
+        with suppress(OSError):  # it may have ended already
+            await process.stdin.send(more)
         with anyio.fail_after(PATIENCE_S):
             assert (await process.wait(), [line async for line in process.stderr]) == (141, [])
         await process.aclose()
