@@ -92,8 +92,8 @@ async def test_a_follower_lives_through_a_broker_restart(keep_mb: int, after: li
                     await until(lambda: signals.cursors)
                     await Observer(bus).observe(signal("t1"))
                 assert places(reading.result()) == {"t1": [1]}
-            signals._views._beacon = None  # that of the first broker says nothing of whether the second one is heard
             async with running_bus(directory=directory, signals=settings):
+                signals._views._beacon = None  # that of the first broker says nothing of whether the second is heard
                 async with asyncio.TaskGroup() as tasks:
                     reading = tasks.create_task(take_signals(signals, len(after)))
                     await until(lambda: signals._views._beacon)
