@@ -155,6 +155,11 @@ def compose_core(
     )
 
 
+def _is_congested(core: Core) -> bool:
+    """Whether requests that record have to wait: for the disk, or for what is derived of the receipts before."""
+    return core.bus.ledger.is_congested() or (core.follower is not None and core.follower.is_far_behind())
+
+
 def _session_part(
     settings: Settings,
     bus: EventBus,
@@ -215,7 +220,7 @@ def compose_daemon(core: Core, stack: AsyncExitStack) -> Daemon:
     api = _compose_api(core, receipts, status)
     _publish_commits(core, receipts)
     # The request server last: everything that a request needs is there when the first one comes.
-    requests = sockets.serve_requests(api.submit, counters, core.bus.ledger.is_congested)
+    requests = sockets.serve_requests(api.submit, counters, lambda: _is_congested(core))
     return Daemon(
         **structs.asdict(core),
         api=api,

@@ -48,6 +48,9 @@ _LOOK_S: Final = 0.05
 _MOST_BEHIND: Final = 32_768
 """How many receipts may wait for a pause: while more do, and traffic goes on, they are followed without any rest."""
 
+_FAR_BEHIND: Final = 49_152
+"""From how many receipts on the broker records no more until some have been followed."""
+
 _AGAIN_S: Final = 5.0
 """How long the follower waits before it tries again where the log could not be read."""
 
@@ -98,6 +101,7 @@ class StateFollowerTask:
         self._first = self._head = head
         self._position, self._used_s = 0, 0.0
         self._is_busy, self._seen = False, (head, 0.0)
+        self._fails = False
         self._take_over = take_over
         self._committed = anyio.Event()
         self._one, self._one_dump = anyio.CapacityLimiter(1), anyio.CapacityLimiter(1)
@@ -109,6 +113,15 @@ class StateFollowerTask:
         """Learn that receipts were committed; a listener of the fan-out."""
         self._head = stored[-1].position
         self._committed.set()
+
+    def is_far_behind(self) -> bool:
+        """Whether so many receipts wait to be followed that no further ones are to be recorded just now.
+
+        A follower that is still on its way to the start of the broker, or cannot read the log, holds up nobody.
+        """
+        if self._head - self._position <= _FAR_BEHIND:
+            return False
+        return self.caught_up.is_set() and self.broken is None and not self._fails
 
     def counters(self) -> dict[str, int]:
         """Return what `status` shows of the follower."""
@@ -173,7 +186,7 @@ class StateFollowerTask:
             with anyio.move_on_after(_FINISH_S):
                 while self.broken is None and self._position < boundary(self._head):
                     await self._follow()
-        except LifebusError as fault:
+        except (LifebusError, OSError) as fault:
             _log.warning("state_follower_stops", fault=type(fault).__name__, detail=str(fault)[:200])
 
     async def _follow_all(self) -> None:
@@ -184,10 +197,12 @@ class StateFollowerTask:
                 if not self._measured.is_set():
                     await self._measure()
                 more = await self._follow()
+                self._fails = False
             except (LifebusError, OSError) as fault:
                 if isinstance(fault, BrokenLog) or (isinstance(fault, LifebusError) and fault.code == "ledger_damaged"):
                     self._give_up(fault)
                     return
+                self._fails = True
                 _log.warning("state_follower_waits", fault=type(fault).__name__, detail=str(fault)[:200])
                 await anyio.sleep(_AGAIN_S)
                 continue
@@ -198,6 +213,8 @@ class StateFollowerTask:
 
     async def _rest(self, least_s: float) -> None:
         """Pause after a piece, and until traffic pauses, unless that leaves the state far behind."""
+        if self.is_far_behind():  # receipts wait for it
+            return
         self._look()
         pause = max(least_s, self._used_s * (_REST_IN_TRAFFIC if self._is_busy else _REST_FACTOR))
         while not (self._is_busy and self._head - self._position > _MOST_BEHIND):

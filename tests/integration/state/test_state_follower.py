@@ -13,6 +13,7 @@ import apsw
 import pytest
 from anyio.lowlevel import checkpoint
 
+from lifebus import make_request
 from lifebus_broker.ledger.sqlite import file as sqlite_file
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.ledger.sqlite.log import SqliteLog
@@ -25,7 +26,7 @@ from lifebus_broker.snapshots.compactions.state_cache_store import KEPT_CACHES
 from lifebus_broker.snapshots.state_follower import StateFollower
 from lifebus_broker.state.stores import Stores, dump_stores
 from lifebus_broker.transitions import transition
-from lifebus_contract import LifebusError, LifecycleEvent, SupportState
+from lifebus_contract import InternalError, LifebusError, LifecycleEvent, SupportState
 from lifebus_supervisor.configuration.settings import RetentionSettings
 from lifebus_supervisor.daemon import lifecycle
 from lifebus_supervisor.daemon.composition import Daemon
@@ -37,7 +38,7 @@ from support.histories import history, replayed
 from support.integration.following import until
 from support.patience import PATIENCE_S
 from support.receipts import append, entry
-from support.running import running_bus, settings_in, short_directory
+from support.running import connected, running_bus, settings_in, short_directory
 
 STEP = 64
 KEPT = RetentionSettings(keep_days=0)
@@ -330,6 +331,37 @@ async def test_while_receipts_come_in_numbers_the_state_waits_within_a_bound_and
         assert min(behind[2:]) > 40, "it went on although few waited"
         monkeypatch.setattr(keeping_module, "_TRAFFIC", 1_000_000)
         await until(lambda: daemon.follower is not None and not daemon.follower.counters()["keeper_behind"])
+
+
+async def test_while_too_many_receipts_wait_to_be_followed_further_ones_wait_and_reads_do_not(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping_module, "_FAR_BEHIND", 10)
+    async with running_bus(directory=home, retention=KEPT) as daemon, connected(daemon) as bus:
+        await caught_up(daemon)
+        gate = Gate(monkeypatch)
+        await bus.emit([make_request("session.started", "codex", session=f"s{number}") for number in range(11)])
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(bus.emit, make_request("session.started", "codex", session="late"))
+            # Asked on the same connection: the second and the third stand behind the emission, which waits.
+            for _ in range(3):
+                assert (await bus.status()).ledger.head == 11
+            gate.open.set()
+        assert (await bus.status()).ledger.head == 12
+
+
+async def test_a_follower_that_cannot_read_the_log_holds_up_nobody(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeping_module, "_FAR_BEHIND", 10)
+
+    def fail(_follower: StateFollower, _through: int | None = None) -> bool:
+        raise InternalError("the disk is away", code="ledger_failed")
+
+    async with running_bus(directory=home, retention=KEPT) as daemon, connected(daemon) as bus:
+        await caught_up(daemon)
+        monkeypatch.setattr(StateFollower, "step", fail)
+        for _ in range(2):
+            await bus.emit([make_request("session.started", "codex", session=f"s{number}") for number in range(11)])
+        assert (await bus.status()).ledger.head == 22
 
 
 @pytest.mark.parametrize("most_behind", [keeping_module._MOST_BEHIND, -1])
