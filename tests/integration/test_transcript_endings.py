@@ -115,7 +115,7 @@ async def test_a_session_that_goes_on_stays_open() -> None:
         await until_over(bus)
         resumed = ObservedFact(fact=OPENED.fact | {"how": "resumed", "method": "thread/resume"})
         await Observer(bus, "o2").observe(resumed, begins("i3"), piece("on", "i3"))
-        await until_read(lambda: bus.transcripts.entries(T), lambda found: "i3" in shown(found))
+        await until_read(lambda: bus.transcripts.entries(T), lambda found: shown(found).get("i3", ("", ""))[1] == "on")
         await sessions_of(daemon).transcripts.endings.close_ended()
         assert shown(await bus.transcripts.entries(T))["i3"] == ("streaming", "on")
 

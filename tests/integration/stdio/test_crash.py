@@ -4,14 +4,16 @@ import pytest
 
 from support.broker_process import broker_process
 from support.integration.stdio_peers import Message, emission, emit, raw_peer
+from support.patience import PATIENCE_S
 from support.running import short_directory
 
 MANY = 300
+PATIENCE = f"{PATIENCE_S:g}s"
 
 
 async def test_a_killed_broker_costs_neither_an_answer_nor_a_receipt() -> None:
     with short_directory() as directory:
-        async with broker_process(directory) as broker, raw_peer(broker.runtime_dir, "--timeout", "12s") as peer:
+        async with broker_process(directory) as broker, raw_peer(broker.runtime_dir, "--timeout", PATIENCE) as peer:
             await peer.ask("subscribe")
             for number in range(MANY):
                 await peer.send({"id": f"e{number}", "verb": "emit", "body": emit(emission(f"s{number}"))})

@@ -28,6 +28,7 @@ from support.patience import PATIENCE_S
 from support.running import connected, running_bus, short_directory, until_answered
 
 PING = b'{"id":1,"verb":"ping"}\n'
+PATIENCE = f"{PATIENCE_S:g}s"
 PONG = b'{"id":1,"ok":{}}\n'
 
 
@@ -46,7 +47,7 @@ async def test_without_a_broker_requests_are_refused_and_with_one_they_work() ->
 
 async def test_subscriptions_registrations_and_keyed_emissions_survive_a_restart_of_the_broker() -> None:
     with short_directory() as directory:
-        async with raw_peer(directory / "run", "--timeout", "6s") as peer:
+        async with raw_peer(directory / "run", "--timeout", PATIENCE) as peer:
             async with running_bus(directory=directory):
                 await until_answered(partial(peer.ask, "ping"), lambda answer: "ok" in answer)
                 for verb, body in (
@@ -81,7 +82,7 @@ async def test_requests_to_a_broker_that_is_gone_are_refused_after_their_timeout
 
 async def test_a_broker_with_another_history_is_a_gap() -> None:
     with short_directory() as directory:
-        async with raw_peer(directory / "run", "--timeout", f"{PATIENCE_S:g}s") as peer:
+        async with raw_peer(directory / "run", "--timeout", PATIENCE) as peer:
             async with running_bus(directory=directory, backend="memory") as daemon, connected(daemon) as bus:
                 opened = await until_answered(partial(peer.ask, "subscribe"), lambda answer: "ok" in answer)
                 number = opened["ok"]["subscription"]
