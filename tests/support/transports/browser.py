@@ -4,7 +4,7 @@ import base64
 import json
 import shutil
 from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
@@ -150,12 +150,14 @@ class Page:
         browser = psutil.Process(self.pid)
         processes = [browser, *browser.children(recursive=True)]
         for one in processes:
-            one.suspend()
+            with suppress(psutil.NoSuchProcess):  # it has ended by itself since
+                one.suspend()
         try:
             yield
         finally:
             for one in processes:
-                one.resume()
+                with suppress(psutil.NoSuchProcess):
+                    one.resume()
 
     async def listen(self) -> None:
         """Take what the browser sends."""

@@ -19,6 +19,7 @@ from support.adapters.calls import captured
 from support.integration.hooking import call_hook
 from support.integration.serving import serving
 from support.paths import CAPTURES
+from support.running import connected
 from support.transports.browser import Page, open_page
 from support.transports.gateway import Address, running_gateway
 
@@ -38,8 +39,8 @@ POSITIONS: Final = """
 
 
 def client_of(daemon: Daemon) -> AbstractAsyncContextManager[lifebus.Bus]:
-    """A client of a broker."""
-    return lifebus.connect("t", runtime_dir=daemon.settings.runtime_dir)
+    """A client of a broker, which waits for answers as long as a test does."""
+    return connected(daemon, "t")
 
 
 async def enter(page: Page, daemon: Daemon, *, write: bool = False, port: int = 0) -> None:

@@ -1,8 +1,9 @@
 """A broker with a gateway, and the clients that tests use: plain HTTP, WebSocket and server-sent events."""
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import asynccontextmanager, nullcontext
+import socket
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from lifebus_supervisor.configuration.settings import RetentionSettings
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_supervisor.daemon.lifecycle import running
 from lifebus_transports.http.settings import GatewaySettings
+from support.integration.observing import EVENT
 from support.parts import running_whole
 from support.patience import PATIENCE_S
 from support.running import settings_in, short_directory
@@ -126,3 +128,32 @@ async def emit_at_a_rate(runtime_dir: Path, count: int, rate: int) -> None:
             await bus.emit([lifebus.make_request("session.started", "codex", session=f"s{n}") for n in range(batch)])
             due += batch / rate
             await anyio.sleep_until(due)
+
+
+@contextmanager
+def plain_connection(address: Address, target: str, *, upgrade: bool) -> Generator[socket.socket]:
+    """A client that asks for a stream and never reads, with a small buffer."""
+    lines = [f"GET {target} HTTP/1.1", f"Host: 127.0.0.1:{address.port}", f"Authorization: Bearer {address.token}"]
+    if upgrade:
+        lines += ["Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13"]
+        lines += ["Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA=="]
+    with socket.socket() as found:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        found.connect(("127.0.0.1", address.port))
+        found.sendall("\r\n".join([*lines, "", ""]).encode())
+        yield found
+
+
+async def sequences_of(address: Address, topic: str, count: int) -> list[int]:
+    """Follow so many signals; come back as a browser does where this machine was too slow for the gateway."""
+    found, last = list[int](), None
+    with anyio.fail_after(PATIENCE_S):
+        while len(found) < count:
+            with suppress(httpx.RemoteProtocolError, httpx.ReadError):
+                async with address.events(topic, last) as events:
+                    async for frame in events:
+                        last = frame["id"]
+                        found += [frame["payload"]["sequence"]] if frame["type"] == EVENT else []
+                        if len(found) >= count:
+                            break
+    return found

@@ -21,6 +21,7 @@ from lifebus_transports.messages.common import Nothing
 from lifebus_transports.messages.emissions import EmitAnswer, EmitResult
 from lifebus_transports.messages.reads import SessionsQuery
 from support.patience import PATIENCE_S
+from support.transports import hook_server_box
 
 PATIENT = LineServerLimits(read_s=PATIENCE_S, send_s=PATIENCE_S)
 
@@ -38,17 +39,8 @@ async def open_server(path: Path, call: CallVerb, limits: LineServerLimits = PAT
         tasks.cancel_scope.cancel()
 
 
-async def talk(path: Path, data: bytes) -> bytes:
-    """Return all that comes back for some bytes."""
-    with anyio.fail_after(PATIENCE_S):
-        async with await anyio.connect_unix(path) as stream:
-            await stream.send(data)
-            answer = b""
-            try:
-                while True:
-                    answer += await stream.receive()
-            except anyio.EndOfStream:
-                return answer
+talk = partial(hook_server_box.talk, finish=False)
+"""Returns all that comes back for some bytes."""
 
 
 async def ask(path: Path, verb: str, body: object = None, **more: object) -> Any:

@@ -3,6 +3,7 @@
 import json
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -255,7 +256,7 @@ async def test_a_right_token_is_served_while_strangers_guess() -> None:
                         tasks.start_soon(guess, stranger, answers)
                 answer = answers[-1]
                 assert {one.status_code for one in answers} <= {401, 429}
-        assert answer.headers["retry-after"] == "1"
+        assert int(answer.headers["retry-after"]) >= 1  # longer each time, where the guesses take more than a second
         assert (await client.get("/api/health")).status_code == 200
 
 
@@ -266,7 +267,8 @@ async def guess(client: httpx.AsyncClient, answers: list[httpx.Response]) -> Non
 async def test_a_connection_that_does_not_say_what_it_wants_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "HEADER_S", 0.05)
     async with running_gateway() as (_, address), await anyio.connect_tcp("127.0.0.1", address.port) as stream:
-        await stream.send(b"GET /api/health HTTP/1.1\r\nHost: local")
+        with suppress(anyio.BrokenResourceError):  # on a slow machine it is ended already
+            await stream.send(b"GET /api/health HTTP/1.1\r\nHost: local")
         with anyio.fail_after(PATIENCE_S), pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
             await stream.receive()
 

@@ -1,9 +1,8 @@
 """Streams of the gateway: whatever carries them, every record comes once, in order, from where a client was."""
 
 import json
-import socket
-from collections.abc import Generator, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from typing import Any
 
 import anyio
@@ -24,7 +23,7 @@ from support.integration.observing import EVENT, signal
 from support.parts import sessions_of
 from support.patience import PATIENCE_S
 from support.running import connected
-from support.transports.gateway import Address, emit, next_frame, running_gateway
+from support.transports.gateway import Address, emit, next_frame, plain_connection, running_gateway, sequences_of
 
 
 def positions(frames: Sequence[Any]) -> list[int]:
@@ -309,24 +308,7 @@ async def test_a_client_that_does_not_read_is_let_go_and_loses_nothing(kind: str
                 await daemon.signals.record("o", number, "codex", [signal(size=60_000)])
         # Nothing of what waited for it stays: its connection is gone, too.
         await until(lambda: daemon.gateway.streams == 0)
-        async with address.events(topic) as events:
-            await anext(events)
-            sequences = [(await anext(events))["payload"]["sequence"] for _ in range(number)]
-    assert sequences == list(range(1, number + 1))
-
-
-@contextmanager
-def plain_connection(address: Address, target: str, *, upgrade: bool) -> Generator[socket.socket]:
-    """A client that asks for a stream and never reads, with a small buffer."""
-    lines = [f"GET {target} HTTP/1.1", f"Host: 127.0.0.1:{address.port}", f"Authorization: Bearer {address.token}"]
-    if upgrade:
-        lines += ["Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13"]
-        lines += ["Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA=="]
-    with socket.socket() as found:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
-        found.connect(("127.0.0.1", address.port))
-        found.sendall("\r\n".join([*lines, "", ""]).encode())
-        yield found
+        assert await sequences_of(address, topic, number) == list(range(1, number + 1))
 
 
 async def test_a_client_that_is_late_is_told_so_and_gets_everything(monkeypatch: pytest.MonkeyPatch) -> None:

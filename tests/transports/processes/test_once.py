@@ -10,7 +10,7 @@ from lifebus_transports.processes.once import Commands
 from lifebus_transports.processes.outcomes import Failure, evidence_of
 from lifebus_transports.processes.spec import CommandSpec, environment_of
 from support.patience import PATIENCE_S, SOON_S
-from support.transports.children import ANSWER, LARGE, SMALL, commands, nothing_left, python, sh
+from support.transports.children import ANSWER, LARGE, SMALL, commands, nothing_left, python, sh, until
 
 READ = "sys.stdin.buffer.read()\n"
 ENDINGS = {
@@ -116,9 +116,13 @@ async def test_a_grandchild_that_holds_the_pipe_is_ended_and_the_answer_counts(s
 
 
 async def test_a_grandchild_that_holds_nothing_is_ended_all_the_same() -> None:
+    script = READ + (  # when `Popen` has returned, the grandchild has let go of the outputs; with `&` it may not have
+        "from subprocess import DEVNULL, Popen\n"
+        "Popen(['sleep', '60'], stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL)\n"
+        "print(ANSWER)"
+    )
     async with commands() as runner:
-        script = "cat >/dev/null; sleep 60 >/dev/null 2>&1 </dev/null & echo ANSWER"
-        finished = await runner.run_once(sh(script), SMALL, PATIENCE_S)
+        finished = await runner.run_once(python(script), SMALL, PATIENCE_S)
     assert (finished.failure, finished.pipe_held) == (None, False)
 
 
@@ -146,12 +150,15 @@ async def test_what_a_child_wrote_to_stderr_is_kept_to_the_end_whatever_came_of_
     async with commands() as runner:
         good = await runner.run_once(sh("cat >/dev/null; echo fine >&2; echo ANSWER"), SMALL, PATIENCE_S)
         bad = await runner.run_once(sh("echo 'what is\nwrong' >&2; exit 7"), SMALL, PATIENCE_S)
-        late = await runner.run_once(sh("echo waiting >&2; sleep 60"), SMALL, 0.5)
+        run = runner.start(sh("echo waiting >&2; sleep 60"), SMALL)
+        await until(lambda: run.finished().stderr == "waiting")
+        run.abandon()
+        late = run.finished()
         loud = await runner.run_once(
             python(READ + "print('a ' * 500000 + 'the end', file=sys.stderr)"), SMALL, PATIENCE_S
         )
     assert (good.stderr, bad.stderr, late.stderr) == ("fine", "what is wrong", "waiting")
-    assert (bad.exit_code, late.exit_code) == (7, None)
+    assert (bad.exit_code, late.exit_code, late.failure) == (7, None, Failure.DEADLINE)
     assert loud.stderr.endswith(" a the end")
     assert len(loud.stderr) == 500
 
@@ -193,7 +200,8 @@ async def test_many_children_at_once_leave_nothing() -> None:
     async with commands() as runner, anyio.create_task_group() as tasks:
 
         async def run(script: str) -> None:
-            found.append((await runner.run_once(sh(script), LARGE, 3)).failure)
+            seconds = 1 if "sleep" in script else PATIENCE_S
+            found.append((await runner.run_once(sh(script), LARGE, seconds)).failure)
 
         for number in range(40):
             tasks.start_soon(run, scripts[number % 4])
