@@ -37,6 +37,16 @@ _MAX_UNREAD_HERE: Final = 256
 _SERVE_S: Final = 0.003
 _LOOK_AGAIN_S: Final = 0.002
 _RETRY_AFTER_MS: Final = 100
+# Made once: under overload most of what a turn does is to send it.
+_OVERLOADED: Final = encode_msgpack(
+    RefusalInfo.of(
+        BrokerBusy(
+            "too much of this connection waits to be served; nothing of this message was stored",
+            code="busy",
+            retry_after_ms=_RETRY_AFTER_MS,
+        )
+    )
+)
 
 
 class ZmqPeer:
@@ -165,10 +175,13 @@ class RequestServer:
 
     def send(self, peer: bytes, correlation: int, verb: str, body: object) -> bool:
         """Send one message to a connection; False when it is gone or its queue is full, in messages or in bytes."""
-        message = (peer, encode_header(correlation, verb), encode_msgpack(body))
+        return self._send_encoded(peer, encode_header(correlation, verb), encode_msgpack(body))
+
+    def _send_encoded(self, peer: bytes, header: bytes, body: bytes) -> bool:
+        message = (peer, header, body)
         try:
             # ZeroMQ bounds a peer's queue in messages alone; of large ones, those would be gigabytes.
-            if len(message[-1]) < _LARGE:
+            if len(body) < _LARGE:
                 send_now(self._socket, *message)
             else:
                 self._send_large(message)
@@ -231,8 +244,8 @@ class RequestServer:
         backlog = self._recording if verb.records else self._others
         if not backlog.put(request.routing_id, (request, verb, body), len(body)):
             self.counters.overloaded += 1
-            detail = "too much of this connection waits to be served; nothing of this message was stored"
-            self.refuse(request, BrokerBusy(detail, code="busy", retry_after_ms=_RETRY_AFTER_MS))
+            self.counters.refused += 1
+            self._send_encoded(request.routing_id, encode_header(request.in_reply_to, ANSWER_REFUSED), _OVERLOADED)
 
     def _drop(self, peer: bytes) -> None:
         """Drop what waits of a connection that is gone."""
