@@ -11,6 +11,7 @@ import pytest
 from lifebus_supervisor.daemon.log_file import end_of_log
 from lifebus_supervisor.daemon.readiness import READY, take_address, tell
 from support.patience import PATIENCE_S
+from support.running import short_directory
 
 _PROGRAM = """
 import os, sys
@@ -67,13 +68,11 @@ def test_the_end_of_a_log_is_what_was_written_since(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("address", ["{}/ready", "@lifebus-test-{}"])
-def test_who_started_it_is_told_and_nobody_else_sees_the_address(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str
-) -> None:
-    named = address.format(tmp_path if address.startswith("{") else f"{os.getpid()}-{tmp_path.name}")
-    if named.startswith("@") and sys.platform != "linux":
+def test_who_started_it_is_told_and_nobody_else_sees_the_address(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    if address.startswith("@") and sys.platform != "linux":
         pytest.skip("only Linux has abstract addresses")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
+    with short_directory() as short, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
+        named = address.format(short if address.startswith("{") else f"{os.getpid()}-{short.name}")
         listening.bind(named.replace("@", "\0", 1) if named.startswith("@") else named)
         monkeypatch.setenv("NOTIFY_SOCKET", named)
         found = take_address()

@@ -81,8 +81,8 @@ async def test_a_file_that_is_deleted_while_it_is_open_is_read_to_its_end(tmp_pa
             return super().read(record)
 
     box = Box(tmp_path, source(tmp_path, make_reader=lambda path, surroundings: Deleting()))
-    write(tmp_path / "s.jsonl", "".join(map(line, range(100_000))))
-    assert await box.tokens() == list(range(100_000))
+    write(tmp_path / "s.jsonl", "".join(map(line, range(50_000))))
+    assert await box.tokens() == list(range(50_000))
     assert problems(await box.poll()) == {"s.jsonl": "missing"}
 
 
@@ -90,7 +90,7 @@ async def test_what_was_read_before_an_error_of_the_disk_is_not_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     box = Box(tmp_path)
-    write(tmp_path / "s.jsonl", "".join(map(line, range(100_000))))
+    write(tmp_path / "s.jsonl", "".join(map(line, range(50_000))))
     pread = os.pread
 
     def broken(file: int, size: int, offset: int) -> bytes:
@@ -104,7 +104,7 @@ async def test_what_was_read_before_an_error_of_the_disk_is_not_lost(
         assert read == list(range(len(read)))
         (update,) = await box.poll()
         assert (update.problem, update.evidence) == ("unreadable", "EIO")
-    assert read + await box.tokens() == list(range(100_000))
+    assert read + await box.tokens() == list(range(50_000))
 
 
 async def test_a_file_of_which_nothing_can_be_opened_is_unreadable(
