@@ -71,8 +71,13 @@ class Scene:
         """Return a session of which a process has the environment of a try, as the harness has that it runs."""
         told = {"RUN": self.run_id, "STEP": step_id, "TRY": str(number)}
         environment = {f"LIFEBUS_FLOW_{name}": value for name, value in told.items()}
-        # Returns once the program is in place, so that its environment is there.
-        process = subprocess.Popen(["cat"], stdin=subprocess.PIPE, env=environment)
+        process = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        # The environment of a program that has just been put in place may not be there yet; of one that answers it is.
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        process.stdout.readline()
         self.processes.append(process)
         monitor = self.daemon.supervisor.monitors.open(("claude", session))
         monitor.process = ProcessState(harness=CallerProcess(pid=process.pid, started="then"))

@@ -28,7 +28,8 @@ FAULTY = """
         os._exit(7)
 
     @on("e")
-    async def hangs(event):
+    async def hangs(event, tools):
+        tools.log.info("hangs")
         time.sleep(3600)
 
     @on("e")
@@ -92,9 +93,10 @@ class TestProcessHost(ExtensionHostSuite):
         async with opened_host("process") as box:
             await self.load(box, folder)
             first = (await box.call("m")).value
-            fault = (await box.call("m", number=2, timeout_ms=50)).fault
-            assert fault is not None
-            assert fault.code == "handler_timeout"
+            while not box.logged:  # on a slow machine the time of a call may be over before its handler begins
+                fault = (await box.call("m", number=2, timeout_ms=50)).fault
+                assert fault is not None
+                assert fault.code == "handler_timeout"
             second = (await box.call("m", timeout_ms=int(PATIENCE_S * 500))).value
             assert isinstance(second, int)
             assert second != first
@@ -114,11 +116,19 @@ class TestProcessHost(ExtensionHostSuite):
         good = write_extension(tmp_path, "a", FAULTY)
         ends = write_extension(tmp_path, "b", "import os; os._exit(1)")
         holds = write_extension(tmp_path, "c", "import time; time.sleep(3600)")
-        for bad, import_s in ((ends, PATIENCE_S), (holds, 3.0)):
-            async with opened_host("process", import_s=import_s) as box:
-                found = await box.host.load([source_of(good), source_of(bad), source_of(good)])
-            codes = [one.fault and one.fault.code for one in found]
-            assert codes[:2] == [None, LoadErrorCode.IMPORT_FAILED]
+        for bad, import_s in ((ends, PATIENCE_S), (holds, 1.5)):
+            codes = await self.codes_of(good, bad, import_s)
+            while codes[0] is not None and import_s < PATIENCE_S:  # the machine is too slow for the good one as well
+                import_s *= 2  # noqa: PLW2901  it is measured again
+                codes = await self.codes_of(good, bad, import_s)
+            assert codes == [None, LoadErrorCode.IMPORT_FAILED]
+
+    @staticmethod
+    async def codes_of(good: Path, bad: Path, import_s: float) -> list[str | None]:
+        """Return why each of two modules was not imported; a third one is behind them."""
+        async with opened_host("process", import_s=import_s) as box:
+            found = await box.host.load([source_of(good), source_of(bad), source_of(good)])
+        return [one.fault and one.fault.code for one in found[:2]]
 
     async def test_what_runs_at_an_import_stays_in_the_process(self, tmp_path: Path) -> None:
         code = "import os\nos.environ['LIFEBUS_LEFT_BEHIND'] = '1'\nos.chdir('/tmp')\n" + dedent(FAULTY)
