@@ -128,7 +128,7 @@ class TestProcessHost(ExtensionHostSuite):
         """Return why each of two modules was not imported; a third one is behind them."""
         async with opened_host("process", import_s=import_s) as box:
             found = await box.host.load([source_of(good), source_of(bad), source_of(good)])
-        return [one.fault and one.fault.code for one in found[:2]]
+        return [None if one.fault is None else one.fault.code for one in found[:2]]
 
     async def test_what_runs_at_an_import_stays_in_the_process(self, tmp_path: Path) -> None:
         code = "import os\nos.environ['LIFEBUS_LEFT_BEHIND'] = '1'\nos.chdir('/tmp')\n" + dedent(FAULTY)

@@ -228,10 +228,11 @@ async def test_nobody_waits_for_a_step_that_never_began_or_has_ended(tmp_path: P
 async def test_two_steps_never_write_to_the_same_files(tmp_path: Path) -> None:
     cancelled = anyio.Event()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(run_first, sh_step(tmp_path, "echo first; echo >ready; sleep 60"), cancelled)
-        await until((tmp_path / "ready").exists)
+        tasks.start_soon(run_first, sh_step(tmp_path, "echo first; sleep 60"), cancelled)
+        out = tmp_path / "step.1.out"
+        await until(lambda: out.exists() and out.read_text() == "first\n")
         second = await run(sh_step(tmp_path, "echo second"))
-        assert (tmp_path / "step.1.out").read_text() == "first\n"
+        assert out.read_text() == "first\n"
         cancelled.set()
     assert brief(second) == (CANNOT_START, None, None)
     assert "still runs" in second.outcome.detail
