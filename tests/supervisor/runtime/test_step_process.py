@@ -3,7 +3,6 @@
 import os
 import resource
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -11,19 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import psutil
 import pytest
 
 from lifebus_contract.flows import OutcomeKind, ProcessLimits
 from lifebus_supervisor.runtime import step_process
 from lifebus_supervisor.runtime.step_process import StepCommand, StepEnd, run_step, wait_for_earlier
 from lifebus_transports.processes.shim_child import ShimChild
-from lifebus_transports.processes.shim_pool import SHIMS, Shim, ShimPool
 from lifebus_transports.shims.messages import ShimCommand
-from support.clients.proxy_box import eventually
 from support.leftovers import MARK, marked
 from support.patience import PATIENCE_S, SOON_S
-from support.supervisor.steps import brief, python_step, run, sh_step, step
+from support.supervisor.steps import OWNER, brief, python_step, run, sh_step, step
 from support.transports.children import nothing_left, until
 
 EXITED, SIGNALLED = OutcomeKind.EXITED, OutcomeKind.SIGNALLED
@@ -193,14 +189,6 @@ async def test_what_has_left_the_session_and_forgotten_its_environment_is_ended_
     assert (brief(end), end.left) == ((EXITED, 0, None), 1)
 
 
-OWNER = """
-import anyio, sys
-from pathlib import Path
-from support.supervisor.steps import python_step, run
-anyio.run(run, python_step(Path(sys.argv[1]), sys.argv[2]))
-"""
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux finds what has left the group")
 async def test_a_killed_owner_leaves_nothing_and_whoever_follows_can_wait_for_that(tmp_path: Path) -> None:
     ready = tmp_path / "ready"
@@ -267,62 +255,6 @@ async def test_a_killed_shim_interrupts_its_step_and_leaves_nothing(
     assert end.process is not None
 
 
-async def test_an_idle_shim_that_was_killed_costs_nobody_a_step(tmp_path: Path) -> None:
-    await run(sh_step(tmp_path, "true"))
-    for shim in SHIMS.idle:
-        psutil.Process(shim.pid).kill()
-    assert brief(await run(sh_step(tmp_path, "exit 4"))) == (EXITED, 4, None)
-
-
-async def test_a_stopped_or_sleeping_owner_is_no_end_and_signals_of_a_terminal_are_not_the_shims(
-    tmp_path: Path,
-) -> None:
-    await run(sh_step(tmp_path, "true"))
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
-        os.kill(SHIMS.idle[-1].pid, number)
-    before = SHIMS.idle[-1].pid
-    assert brief(await run(sh_step(tmp_path, "exit 4"))) == (EXITED, 4, None)
-    assert SHIMS.idle[-1].pid == before
-
-
-async def test_steps_beside_one_another_do_not_mix_and_few_shims_stay(tmp_path: Path) -> None:
-    ends: dict[int, object] = {}
-
-    async def one(number: int) -> None:
-        command = sh_step(tmp_path, f"echo {number}; sleep 0.05; exit {number}", output=tmp_path / f"{number}.1")
-        ends[number] = brief(await run(command))
-
-    async with anyio.create_task_group() as tasks:
-        for number in range(12):
-            tasks.start_soon(one, number)
-    assert ends == {number: (EXITED, number, None) for number in range(12)}
-    assert {number: int((tmp_path / f"{number}.1.out").read_text()) for number in range(12)} == {
-        n: n for n in range(12)
-    }
-    assert len(SHIMS.idle) == 2
-
-
-def test_who_discards_a_shim_does_not_wait_for_its_end() -> None:
-    ours, theirs = socket.socketpair()
-    pool = ShimPool()
-    with theirs, subprocess.Popen(["cat"], stdin=subprocess.PIPE) as slow:  # ends with its input, not with the channel
-        pool.discard(Shim(slow.pid, ours))
-        assert theirs.recv(1) == b""  # its channel is closed
-        assert psutil.Process(slow.pid).status() != psutil.STATUS_ZOMBIE
-        assert slow.stdin is not None
-        slow.stdin.close()
-        eventually(lambda: not psutil.pid_exists(slow.pid))
-
-
-def test_a_stopped_shim_ends_all_the_same_when_it_is_discarded() -> None:
-    pool = ShimPool()
-    shim = pool.take()
-    os.kill(shim.pid, signal.SIGSTOP)
-    eventually(lambda: psutil.Process(shim.pid).status() == psutil.STATUS_STOPPED)
-    pool.discard(shim)
-    eventually(lambda: not psutil.pid_exists(shim.pid))
-
-
 async def test_the_output_is_bounded_counted_and_its_end_redacted(tmp_path: Path) -> None:
     flood = (
         "sys.stdout.write('head ' + 'x' * 3_000_000 + ' last')\n"
@@ -385,28 +317,3 @@ async def test_limits_of_the_system_hold_for_the_step_and_for_nobody_else(tmp_pa
     await run(python_step(tmp_path, unlimited))
     mine = [resource.getrlimit(number) for number in range(16)]
     assert (tmp_path / "step.1.out").read_text() == f"{mine}\n"
-
-
-def test_the_shims_of_an_owner_end_with_it(tmp_path: Path) -> None:
-    show = OWNER + (
-        "from lifebus_transports.processes.shim_pool import SHIMS\n"
-        "print(*(shim.pid for shim in SHIMS.idle), flush=True)\ninput()\n"
-    )
-    words = [sys.executable, "-c", show, str(tmp_path), "pass"]
-    source = str(Path(__file__).parents[2])
-    with subprocess.Popen(
-        words, env=os.environ | {"PYTHONPATH": source}, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as owner:
-        assert owner.stdout is not None
-        (shim,) = (int(pid) for pid in owner.stdout.readline().split())
-        assert psutil.pid_exists(shim)
-        owner.kill()
-    eventually(lambda: has_ended(shim))
-
-
-def has_ended(pid: int) -> bool:
-    """Whether a process is gone, or only its parent has not asked for its end yet."""
-    try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True

@@ -11,6 +11,14 @@ from lifebus_contract.flows import OutcomeKind
 from lifebus_supervisor.runtime.step_process import StepCommand, StepEnd, run_step
 from support.leftovers import MARK
 
+OWNER = """
+import anyio, sys
+from pathlib import Path
+from support.supervisor.steps import python_step, run
+anyio.run(run, python_step(Path(sys.argv[1]), sys.argv[2]))
+"""
+"""A process that runs a Python step, by a folder and a script."""
+
 
 def step(folder: Path, *argv: str, **options: Any) -> StepCommand:
     """A command in a folder, with the mark of the test in its environment."""
