@@ -197,6 +197,8 @@ async def test_a_session_topic_is_percent_encoded_and_in_sequence_order() -> Non
         sequences: list[int] = []
         while len(sequences) < 2:
             topic, _, body = stream.recv_multipart()
+            if topic == b"m/mine/":  # it was asked for more than once
+                continue
             assert topic == b"r/codex/s%201/"
             sequences += [row[1] for row in msgpack.unpackb(body)]
 
