@@ -72,7 +72,8 @@ class Answering:
             if by == "client":
                 tasks.start_soon(give)
             else:
-                (self.folder / f"{name}.reply").write_text("proceed\nwe do without\n")
+                (self.home / "reply").write_text("proceed\nwe do without\n")
+                (self.home / "reply").rename(self.folder / f"{name}.reply")  # whole, however slow we are
             if when == "whenever":
                 moment = self.random.random() * LATEST_S + (FILE_S if by == "file" else 0)
                 asyncio.get_running_loop().call_later(moment, broker.signal, signal.SIGKILL)

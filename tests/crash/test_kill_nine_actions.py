@@ -25,11 +25,13 @@ KEYS = 8
 
 async def test_nothing_is_done_twice_under_one_key_and_what_was_told_stays_told(tmp_path: Path) -> None:
     chance = random.Random(15)
-    killed = 0
-    for life in range(LIVES):
-        killed += await one_life(tmp_path, life * KEYS // 2, chance)
+    lives = killed = 0
+    # As many as it takes until one was killed in the middle: on a busy machine it may be done before we look.
+    while lives < LIVES or not killed:
+        killed += await one_life(tmp_path, lives * KEYS // 2, chance)
+        lives += 1
     # Once without a kill, so that the last keys have an outcome as well.
-    count = LIVES * KEYS
+    count = lives * KEYS
     process = await anyio.run_process([sys.executable, str(PROGRAM), str(tmp_path), "0", str(count)])
     assert process.returncode == 0
     effects = Counter(lines_of(tmp_path / "effects"))
@@ -42,7 +44,6 @@ async def test_nothing_is_done_twice_under_one_key_and_what_was_told_stays_told(
         assert set(outcomes[first:]) == {final}, (name, outcomes)
         assert final in allowed(kind, was_done=f"{kind} {name}" in effects), (name, final)
     assert len(told) == 4 * count
-    assert killed, "no process was killed in the middle"
 
 
 def allowed(kind: str, *, was_done: bool) -> set[str]:

@@ -58,7 +58,7 @@ async def kill_again_and_again(
         for number in range(CYCLES):
             async with broker_process(directory) as broker:
                 if number == 0:
-                    tasks.start_soon(follower.follow, broker)
+                    await tasks.start(follower.follow, broker)
                 await kill_amid_reports(broker, reporters, chance.randint(*BATCHES_A_CYCLE), LONGEST_S, chance)
         async with broker_process(directory) as broker:
             async with lifebus.connect("test", runtime_dir=broker.runtime_dir, timeout=PATIENCE_S) as bus:

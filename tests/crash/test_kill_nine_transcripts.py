@@ -87,7 +87,7 @@ async def kill_again_and_again(
         for number in range(CYCLES):
             async with broker_process(directory) as broker:
                 if number == 0:
-                    tasks.start_soon(follower.follow, broker)
+                    await tasks.start(follower.follow, broker)
                 batches = chance.randint(*PIECES_A_CYCLE) // 6
                 await kill_amid_reports(broker, talkers, batches, LONGEST_S, chance)
         async with (

@@ -16,6 +16,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
@@ -123,6 +124,7 @@ class ForkServer:
 
     def __init__(self) -> None:
         self._requests, theirs = socket.socketpair()
+        self._asking = threading.Lock()
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-W", "error", "-c", "from support.fork_server import serve; serve()"],
@@ -154,8 +156,9 @@ class ForkServer:
             wanted = ((stdin, "wb"), (stdout, "rb"), (stderr, "rb"))
             ends = [_open_stream(stream, mode, opened) for stream, mode in wanted]
             descriptors = [writing, *(theirs for theirs, _ in ends), *kept]
-            socket.send_fds(self._requests, [json.dumps(request).encode()], descriptors)
-        pid = int(self._requests.recv(16))
+            with self._asking:  # an answer is of whoever asked last
+                socket.send_fds(self._requests, [json.dumps(request).encode()], descriptors)
+                pid = int(self._requests.recv(16))
         return Forked([entry, *arguments], pid, reading, [ours for _, ours in ends])
 
     def close(self) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 import anyio
+from anyio.abc import TaskStatus
 
 import lifebus
 from lifebus.signals import SignalReceived
@@ -55,9 +56,15 @@ class Follower:
         self.gaps: list[lifebus.Gap] = []
         self._adapter = adapter
 
-    async def follow(self, broker: BrokerProcess) -> None:
+    async def follow(
+        self, broker: BrokerProcess, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Follow to the end; it has started once it follows, because joining is not tried again with another broker."""
         async with lifebus.connect("follower", runtime_dir=broker.runtime_dir, timeout=PATIENCE_S) as bus:
-            async for item in bus.signals(adapter=self._adapter, since="start", gaps="yield"):
+            signals = bus.signals(adapter=self._adapter, since="start", gaps="yield")
+            await signals.join()
+            task_status.started()
+            async for item in signals:
                 if isinstance(item, lifebus.Gap):
                     self.gaps.append(item)
                 else:
