@@ -6,22 +6,22 @@ import os
 import random
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import anyio
 import pytest
 
-import lifebus
 from lifebus_admin.inspection import receipts_of_file
 from lifebus_supervisor.renewal.store import open_store
 from lifebus_transports.messages.reads import Backfill
 from support.broker_process import BrokerProcess, broker_process, until
+from support.clients.hook_box import PATIENT_COMMAND
+from support.paths import SUPPORT
 from support.renewal_client import MARK, ClientLog, configuration
 from support.running import short_directory
 
-HOOK = Path(lifebus.__path__[0]) / "hook.py"
+PROGRAM = SUPPORT / "crash/patient_broker.py"
 KILLS = 4
 MOMENTS = [f"{step}-{moment}" for step in ("recommend", "prepare", "consume") for moment in ("asked", "done")]
 
@@ -65,7 +65,7 @@ class Renewal:
         payload |= {"source": "startup"} if name == "SessionStart" else {}
         run = await asyncio.to_thread(
             subprocess.run,
-            [sys.executable, "-I", "-S", str(HOOK), "codex"],
+            [*PATIENT_COMMAND, "codex"],
             input=json.dumps(payload).encode(),
             capture_output=True,
             env={
@@ -79,14 +79,16 @@ class Renewal:
     async def until_used(self, kill_after: Callable[[], float | None] = lambda: None) -> int:
         """Start brokers until the token is used; return how many it took.  `kill_after` says when one is killed."""
         for number in range(1, KILLS + 3):
-            async with broker_process(self.directory, LIFEBUS_CONFIG=str(self.directory / "config.toml")) as broker:
+            async with broker_process(
+                self.directory, program=PROGRAM, LIFEBUS_CONFIG=str(self.directory / "config.toml")
+            ) as broker:
                 async with anyio.create_task_group() as tasks:
                     if (seconds := kill_after()) is not None:
                         tasks.start_soon(_kill, broker, seconds)
                     await self.go_on(broker)
                     tasks.cancel_scope.cancel()
                 # A kill that was under way may be seen only now.
-                await until(lambda: not broker.alive or len(self.kinds()) == 2)  # noqa: B023  awaited here
+                await until(lambda: not broker.alive or len(self.kinds()) == 2)
                 self.shown += broker.log.encode()
                 if broker.alive:
                     return number

@@ -25,8 +25,6 @@ from support.running import short_directory
 
 PROGRAM = SUPPORT / "crash/controlled_broker.py"
 IO = 74
-LONG_MS = 5_000
-"""Loose bound for "within a second", on a loaded machine."""
 MANY = effort(64, 2_000)
 HOOK = json.dumps({"session_id": "h", "hook_event_name": "SessionStart", "source": "startup", "cwd": "/w"}).encode()
 
@@ -85,20 +83,18 @@ async def test_a_slow_disk_delays_acknowledgements_and_loses_and_refuses_nothing
     record_property("in ms", round(seconds * 1_000))
 
 
-async def test_while_a_sync_takes_five_seconds_everything_but_acknowledging_goes_on() -> None:
+async def test_while_a_sync_lasts_everything_but_acknowledging_goes_on() -> None:
     async with controlled(THREAD) as it, it.connect() as bus:
         first = await emit(bus, 0)
-        syncing = it.directory / "syncing"
-        it.take(str(LONG_MS))
-        syncing.unlink()
+        it.take("hold")
         waiting = asyncio.ensure_future(emit(bus, 1))
-        await until(syncing.exists)
+        await until((it.directory / "held").exists)
         hook = await anyio.to_thread.run_sync(HookBox(it.directory).run, HOOK)
         assert (hook.code, hook.stdout, hook.stderr) == (0, b"", b"")
         assert (await bus.status()).ledger.writable
         assert [item async for item in bus.receipts(since="start", until_head=True)] == [first]
         await anyio.to_thread.run_sync(wait_for_beacons, it.broker.runtime_dir, 5)
-        assert not waiting.done(), "all that must have taken less than the sync"
+        assert not waiting.done()
         it.take("")
         assert (await waiting).sequence == 1
         await until(lambda: len(read_ledger(it.broker.ledger_path, it.directory / "copy")) >= 3)

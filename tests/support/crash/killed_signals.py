@@ -56,9 +56,7 @@ class Follower:
         self.gaps: list[lifebus.Gap] = []
         self._adapter = adapter
 
-    async def follow(
-        self, broker: BrokerProcess, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
-    ) -> None:
+    async def follow(self, broker: BrokerProcess, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Follow to the end; it has started once it follows, because joining is not tried again with another broker."""
         async with lifebus.connect("follower", runtime_dir=broker.runtime_dir, timeout=PATIENCE_S) as bus:
             signals = bus.signals(adapter=self._adapter, since="start", gaps="yield")
