@@ -27,6 +27,7 @@ from support.crash.ledger_file import read_ledger
 from support.crash.system_calls import CALLS as SYSTEM_CALLS
 from support.crash.system_calls import FailingCall
 from support.effort import TORTURE, effort
+from support.patience import PATIENCE_S
 from support.receipts import append, entry, every_receipt, keyed, recorded
 
 ERRORS = {"open": errno.EMFILE, "pwrite64": errno.EFBIG}
@@ -67,7 +68,7 @@ class Run:
         except LifebusError:
             self.refused += 1
             return
-        async with asyncio.timeout(effort(20, 600)):
+        async with asyncio.timeout(effort(round(PATIENCE_S), 600)):
             for number in range(3):
                 keys = [entry(100 + number * 2 + n, key=f"n{number}{n}", harness_session_id=f"s{n}") for n in range(2)]
                 await self._ask(lambda done, keys=keys: ledger.append(keys, done), ledger, self._take_rows)  # type: ignore[misc]

@@ -208,7 +208,7 @@ async def test_at_the_end_a_session_is_saved_if_there_is_time(tmp_path: Path) ->
     await bench.saver.finish(0.0)
     assert bench.saved() == []
 
-    await bench.saver.finish(5.0)
+    await bench.saver.finish(PATIENCE_S)
     assert bench.saved() == [(SESSION, 30)]
 
 

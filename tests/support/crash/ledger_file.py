@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 import apsw
 import msgpack
 
+_HEADER_BYTES = 32
 _ROWS = "SELECT position, stream, sequence, link, receipt FROM rows WHERE position > ? ORDER BY position"
 _KEYS = "SELECT key, position FROM keys WHERE position > ?"
 _NOTES = """
@@ -115,9 +116,20 @@ def run_records(path: Path, scratch: Path, run_id: str) -> list[dict[str, Any]]:
 
 
 def _open_copy(path: Path, scratch: Path) -> apsw.Connection:
-    """Open a copy, so that nothing is touched that belongs to somebody else."""
-    shutil.rmtree(scratch, ignore_errors=True)
-    scratch.mkdir()
-    for part in path.parent.glob(path.name + "*"):
-        shutil.copy(part, scratch)
-    return apsw.Connection(str(scratch / path.name))
+    """Open a copy, so that nothing is touched that belongs to somebody else; a broker may go on with it meanwhile."""
+    log = path.with_name(f"{path.name}-wal")
+    while True:
+        began = _beginning(log)
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir()
+        # The file before its log: what comes into the file meanwhile is in the log as well, until that begins anew.
+        for part in sorted(path.parent.glob(path.name + "*")):
+            shutil.copy(part, scratch)
+        if _beginning(log) == began:
+            return apsw.Connection(str(scratch / path.name))
+
+
+def _beginning(log: Path) -> bytes:
+    """Return what tells a write-ahead log from the next one in the same file: its header."""
+    with log.open("rb") if log.exists() else nullcontext() as file:
+        return file.read(_HEADER_BYTES) if file else b""

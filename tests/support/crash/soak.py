@@ -71,18 +71,27 @@ class Soak:
     """Clients of all kinds, each at its work until the time is over; `seen` counts what happened."""
 
     def __init__(self, broker: BrokerProcess) -> None:
-        self.broker, self.until = broker, 0.0
+        self.broker, self.until, self.latest = broker, 0.0, 0.0
         self.seen: Counter[str] = Counter()
         self.samples = Samples()
         self.acknowledged = 0
         self._process = psutil.Process(broker.pid)
 
-    async def run(self, seconds: float) -> None:
-        """Do everything at once for so long, after as much as the first state cache takes."""
+    @property
+    def missing(self) -> list[str]:
+        """What must have happened at least once, and has not."""
+        return [what for what in SOMETIMES if not self.seen[what]]
+
+    async def run(self, seconds: float, *, until_seen: bool = False) -> None:
+        """Do everything at once for so long, after as much as the first state cache takes.
+
+        With `until_seen` it goes on until everything was seen that must have happened, as long as a test waits.
+        """
         async with lifebus.connect("soak-fill", runtime_dir=self.broker.runtime_dir, timeout=PATIENCE_S) as bus:
             while self.acknowledged < CACHE_EVERY:
                 await self._emit(bus)
         self.until = time.monotonic() + seconds
+        self.latest = self.until + (PATIENCE_S if until_seen else 0)
         parts = (self._emit, self._repeat, self._reconnect, self._start_over, self._consume, self._observe, self._crowd)
         async with anyio.create_task_group() as tasks:
             for part in (*parts, self._look):
@@ -99,7 +108,7 @@ class Soak:
 
     async def _again(self, part: Callable[[lifebus.Bus], Awaitable[None]]) -> None:
         """Let a part do its round on a new connection, again and again."""
-        while time.monotonic() < self.until:
+        while (now := time.monotonic()) < self.until or (self.missing and now < self.latest):
             name = part.__name__.strip("_")
             async with lifebus.connect(f"soak-{name}", runtime_dir=self.broker.runtime_dir, timeout=PATIENCE_S) as bus:
                 await part(bus)
