@@ -5,18 +5,23 @@ By default a hook that has waited a quarter of a second puts its call aside, and
 
 import sys
 
-from lifebus_supervisor.hook_intake import intake
+from anyio.abc import TaskGroup
+
+from lifebus_supervisor.hook_intake.intake import HookIntake
 from lifebus_transports.hooks.server import HookServerLimits
 from support.broker_process import main
 from support.patience import PATIENCE_S
 
-
-def patient_limits(answer_s: float) -> HookServerLimits:
-    """Return the limits of a server that waits instead of giving up."""
-    return HookServerLimits(answer_s=PATIENCE_S, handle_s=PATIENCE_S)
+open_intake = HookIntake.open
 
 
-intake.HookServerLimits = patient_limits  # type: ignore[misc, assignment]
+async def open_patiently(self: HookIntake, tasks: TaskGroup) -> None:
+    """Open as always, with a server that waits instead of giving up."""
+    self._limits = HookServerLimits(answer_s=PATIENCE_S, handle_s=PATIENCE_S)
+    await open_intake(self, tasks)
+
+
+HookIntake.open = open_patiently  # type: ignore[method-assign]
 
 if __name__ == "__main__":
     sys.exit(main(int(sys.argv[1])))
