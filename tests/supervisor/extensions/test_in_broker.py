@@ -2,7 +2,7 @@
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ from support.broker_process import until
 from support.extensions.scene import write_extension
 from support.integration.observing import EVENT, Observer, signal
 from support.parts import sessions_of
-from support.running import connected, running_bus
+from support.running import connected, running_bus, short_directory
 
 LISTENER = """
     from lifebus.extensions import Event, Receipt, Signal, on, request_action
@@ -247,11 +247,17 @@ async def test_a_pass_ends_with_the_set_that_it_began_with(tmp_path: Path) -> No
         assert [getattr(one, "status", None) for one in results] == [ActionStatus.PERFORMED]
 
 
-async def test_enforced_trust_loads_only_contents_that_somebody_has_looked_at(tmp_path: Path) -> None:
-    roots, home = tmp_path / "agents", tmp_path / "home"
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """The directory of one broker after the other."""
+    with short_directory() as path:
+        yield path
+
+
+async def test_enforced_trust_loads_only_contents_that_somebody_has_looked_at(tmp_path: Path, home: Path) -> None:
+    roots = tmp_path / "agents"
     folder = write_extension(roots, "listener", LISTENER, manifest=MANIFEST, helper="A = 1")
     undeclared = write_extension(roots, "silent", LISTENER)
-    home.mkdir(mode=0o700)
     enforced = settings(roots, mode=TrustMode.ENFORCED)
     async with running_bus(whole=True, directory=home, extensions=enforced) as daemon, connected(daemon) as bus:
         assert await loaded(daemon) == ()

@@ -199,9 +199,10 @@ async def test_a_killed_owner_leaves_nothing_and_whoever_follows_can_wait_for_th
     owner = subprocess.Popen(words, env=os.environ | {"PYTHONPATH": source}, start_new_session=True)  # noqa: ASYNC220
     await until(ready.exists)
     mark = os.environ[MARK]
+    # Looked at before: on a slow machine all of it may be over when the end of its owner is known.
+    assert set(marked(mark)) > {str(owner.pid)}
     owner.kill()
     owner.wait()
-    assert marked(mark) != []
     with anyio.fail_after(PATIENCE_S):
         await wait_for_earlier(tmp_path / "step.1")
     assert marked(mark) == []

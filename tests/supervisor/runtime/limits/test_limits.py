@@ -1,5 +1,6 @@
 """Runs near their limits, in a broker of this process: signals, one event a crossing, questions, costs."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
@@ -22,7 +23,7 @@ from support.integration.following import until as until_true
 from support.parts import flows_of
 from support.patience import PATIENCE_S
 from support.run_scene import Scene, scene
-from support.running import running_bus
+from support.running import running_bus, short_directory
 
 
 @pytest.mark.parametrize(("percent", "near_at"), [(80, 800), (79, 790), (1, 10), (100, 1_000), (33, 330)])
@@ -278,14 +279,21 @@ async def test_a_prompt_is_counted_by_its_session_s_file_and_near_its_limit_in_t
         assert [one.telemetry_summary["near"] for one in await at.pressures()] == ["context_tokens"]
 
 
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """The directory of one broker after the other."""
+    with short_directory() as path:
+        yield path
+
+
 async def test_costs_and_the_question_about_a_budget_outlive_brokers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runner = ScriptedRunner({"b": [0]})
     monkeypatch.setattr(composing, "Tries", lambda *_: runner)
     asked: set[str] = set()
     for life in range(3):
-        async with running_bus(whole=True, directory=tmp_path) as daemon:
+        async with running_bus(whole=True, directory=home) as daemon:
             steps = step("a", max_retries=0), step("b", "a")
             definition = flow(tmp_path, *steps, budget=Budget(tokens=1_000))
             await flows_of(daemon).runs.submit(definition, run_id="r", by="me")
