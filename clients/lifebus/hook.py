@@ -83,19 +83,32 @@ class _Call:
         self.call_id = call_id or "hook-" + hex(int(time() * 1000))[2:] + "-" + posix.urandom(8).hex()  # noqa: FURB116
         self.stdin = b""
         self.size = 0
+        self._chunks: list[bytes] = []
+        self._has_ended = False
 
-    def read_stdin(self) -> None:
+    def read_stdin(self, most: int = sys.maxsize) -> None:
         """Read until the harness closes stdin; a payload over the limit is counted to its end, and not kept."""
-        chunks: list[bytes] = []
         try:
-            while not posix.isatty(0) and (chunk := posix.read(0, 65_536)):
+            while self.size < most and not posix.isatty(0) and (chunk := posix.read(0, 65_536)):
                 self.size += len(chunk)
                 if self.size <= _MAX_STDIN:
-                    chunks.append(chunk)
-        except OSError:  # the harness gave no stdin
-            pass
+                    self._chunks.append(chunk)
+            self._has_ended = True
+        except OSError:  # the harness gave no stdin, or no more of it in time
+            self._has_ended = True
         finally:  # also when the time is over: what has come goes to the spool
-            self.stdin = b"".join(chunks) if self.size <= _MAX_STDIN else b""
+            self.stdin = b"".join(self._chunks) if self.size <= _MAX_STDIN else b""
+
+    def read_rest(self) -> None:
+        """Where the time is over, read what is there all the same: a busy machine may not have let us read before."""
+        if self._has_ended:
+            return
+        try:
+            posix.set_blocking(0, False)
+            self.read_stdin(_MAX_STDIN + 1)
+            posix.set_blocking(0, True)  # whoever shares it finds it as it was
+        except OSError:  # the harness gave no stdin
+            return
 
     def message(self, marks: str = "") -> bytes:
         """Return the header line and stdin as the hook server reads them; `marks` are more members of the header."""
@@ -243,6 +256,7 @@ def _spool_in_time(call: _Call) -> None:
     """
     try:
         _handle_ending(_go_on)
+        call.read_rest()
         _arm(signal.getitimer(signal.ITIMER_REAL)[0] + _SPOOL_S, _detach)
         _spool(call)
     except _Detached:  # a lock that was held does not pass to a child, and a call that comes twice counts once

@@ -93,13 +93,14 @@ def _report(launcher: str, adapter: str, hook: str, members: str) -> None:
         (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
         (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
     ]
+    # Before the hook starts, which counts its time from then; it is far below what a pipe holds.
+    os.write(theirs, payload.encode())
+    os.close(theirs)
     try:
         # None of the signals blocked that wait for us: this one may be ended by them.
         pid = os.posix_spawn(launcher, [launcher, adapter, hook], os.environ, file_actions=streams, setsigmask=())
-        os.write(theirs, payload.encode())  # far below what a pipe holds
     finally:
         os.close(ours)
-        os.close(theirs)
     until = time.monotonic() + _PATIENCE_S
     while os.waitpid(pid, os.WNOHANG)[0] == 0 and time.monotonic() < until:
         time.sleep(0.002)  # waitpid takes no deadline, so it is asked again, for no longer than `_PATIENCE_S`

@@ -33,12 +33,16 @@ def call_final_hook(run: ObservedRun, runtime_dir: Path, code: int | None, lost:
     command = [sys.executable, "-I", "-S", str(hook), run.adapter_id, _HOOK]
     # The hook's spool belongs to the broker that was not there, so the directories must be the same.
     environment = {**os.environ, "LIFEBUS_RUNTIME_DIR": str(runtime_dir)}
-    stdin = msgspec.json.encode(call)
     try:
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment)  # noqa: S603  our own file
-        if process.stdin is not None:
-            with process.stdin:
-                process.stdin.write(stdin)  # far less than a pipe holds: this waits for nobody to read it
-        process.wait(seconds)
+        stdin = _filled(msgspec.json.encode(call))
+        subprocess.Popen(command, stdin=stdin, env=environment).wait(seconds)  # noqa: S603  our own file
     except (OSError, subprocess.TimeoutExpired):
         return
+
+
+def _filled(data: bytes) -> int:
+    """Return the reading end of a pipe with everything in it: the hook counts its time from its start."""
+    ours, theirs = os.pipe()
+    os.write(theirs, data)  # far less than a pipe holds: this waits for nobody to read it
+    os.close(theirs)
+    return ours

@@ -63,6 +63,7 @@ def of_another_python(bytecode: Path) -> None:
 @pytest.mark.parametrize("harm", [cut_short, filled_with_zeros, of_another_python, Path.unlink])
 def test_bytecode_that_cannot_be_read_loses_no_call(launched: HookBox, harm: Callable[[Path], object]) -> None:
     launched.run(b"{}", "codex", "First")
+    assert calls_of(launched, 1) == [("codex", "First")]
     (bytecode,) = bytecode_of(launched)
     harm(bytecode)
     done = launched.run(b"{}", "codex", "Second")

@@ -234,12 +234,29 @@ run, lost = ObservedRun("codex", "here"), ObservedLoss(messages=7, bytes=70)
 call_final_hook(run, Path(os.environ["LIFEBUS_RUNTIME_DIR"]), 0, lost, seconds=0.0)
 os._exit(0)
 """
+STOPPED = """import subprocess
+class Popen(subprocess.Popen):
+    def __init__(self, *words, **options):
+        super().__init__(*words, **options)
+        super().wait()
+subprocess.Popen = Popen
+"""
+"""A machine on which a process stands still from the start of another one to its end."""
 
 
 def test_the_last_call_is_made_also_where_the_machine_takes_longer_to_start_it_than_the_observer_waits() -> None:
     with short_directory() as base:
         box = ProxyBox(base)
         subprocess.run((sys.executable, "-c", LAST_CALL), env=box.env, check=True, timeout=PATIENCE_S)
+        eventually(lambda: bool(box.final_calls()) and not box.processes())
+        (call,) = box.final_calls()
+    assert {"exit_code": 0, "missed_messages": 7}.items() <= json.loads(call.stdin).items()
+
+
+def test_the_last_call_is_whole_also_where_the_observer_stands_still_while_it_is_made() -> None:
+    with short_directory() as base:
+        box = ProxyBox(base)
+        subprocess.run((sys.executable, "-c", STOPPED + LAST_CALL), env=box.env, check=True, timeout=PATIENCE_S)
         eventually(lambda: bool(box.final_calls()) and not box.processes())
         (call,) = box.final_calls()
     assert {"exit_code": 0, "missed_messages": 7}.items() <= json.loads(call.stdin).items()

@@ -1,9 +1,11 @@
 """A place to run the real hook in: its directories, its environment, and a broker that follows a script."""
 
 import os
+import select
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -82,9 +84,10 @@ class HookBox:
 
     def run(self, stdin: bytes = b"{}", *arguments: str, **options: Any) -> HookRun:
         """Run the hook to its end; the default call is a session start of codex."""
-        began = time.monotonic()
-        with self.start(*(arguments or ("codex", "SessionStart")), **options) as hook:
-            stdout, stderr = hook.communicate(stdin, timeout=PATIENCE_S)
+        with filled(stdin) as source:
+            began = time.monotonic()
+            with self.start(*(arguments or ("codex", "SessionStart")), stdin=source, **options) as hook:
+                stdout, stderr = hook.communicate(timeout=PATIENCE_S)
         return HookRun(hook.returncode, stdout, stderr, time.monotonic() - began)
 
     def answered(self, stdin: bytes = b"{}", *arguments: str, **options: Any) -> HookRun:
@@ -126,6 +129,27 @@ class HookBox:
         records = list(split_records(file.read_bytes())) if file.exists() else []
         assert None not in records
         return [record.call for record in records if record is not None]
+
+
+@contextmanager
+def filled(data: bytes) -> Iterator[int]:
+    """A stdin with everything in it and its end: a pipe where it fits into any, else a file.
+
+    The hook waits for its stdin for a moment only, and a test that a busy machine stops may take longer.
+    """
+    with tempfile.TemporaryFile() as file:
+        if len(data) > select.PIPE_BUF:
+            file.write(data)
+            file.seek(0)
+            yield file.fileno()
+            return
+        reading, writing = os.pipe()
+        os.write(writing, data)
+        os.close(writing)
+        try:
+            yield reading
+        finally:
+            os.close(reading)
 
 
 @contextmanager
