@@ -66,7 +66,6 @@ _VARIABLES = (
 )
 """What is carried of the environment: paths and session ids, by name, never a key or token."""
 
-
 _ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 """How harnesses end a hook.  Claude Code does it to every other hook of an event as soon as one of them blocks."""
 
@@ -81,8 +80,7 @@ class _Call:
         self.hook = hook
         self.pid = posix.getppid()
         self.call_id = call_id or "hook-" + hex(int(time() * 1000))[2:] + "-" + posix.urandom(8).hex()  # noqa: FURB116
-        self.stdin = b""
-        self.size = 0
+        self.stdin, self.size = b"", 0
         self._chunks: list[bytes] = []
         self._has_ended = False
 
@@ -93,22 +91,21 @@ class _Call:
                 self.size += len(chunk)
                 if self.size <= _MAX_STDIN:
                     self._chunks.append(chunk)
-            self._has_ended = True
         except OSError:  # the harness gave no stdin, or no more of it in time
-            self._has_ended = True
+            pass
         finally:  # also when the time is over: what has come goes to the spool
             self.stdin = b"".join(self._chunks) if self.size <= _MAX_STDIN else b""
+        self._has_ended = True
 
     def read_rest(self) -> None:
         """Where the time is over, read what is there all the same: a busy machine may not have let us read before."""
-        if self._has_ended:
-            return
         try:
-            posix.set_blocking(0, False)
-            self.read_stdin(_MAX_STDIN + 1)
-            posix.set_blocking(0, True)  # whoever shares it finds it as it was
+            if not self._has_ended:
+                posix.set_blocking(0, False)
+                self.read_stdin(_MAX_STDIN + 1)
+                posix.set_blocking(0, True)  # whoever shares it finds it as it was
         except OSError:  # the harness gave no stdin
-            return
+            pass
 
     def message(self, marks: str = "") -> bytes:
         """Return the header line and stdin as the hook server reads them; `marks` are more members of the header."""
@@ -331,11 +328,6 @@ def _go_on(*_: object) -> None:
     """Signal handler: do nothing; not SIG_IGN, which complains on stderr where a signal is pending already."""
 
 
-def _leave(*_: object) -> None:
-    """Signal handler: end the process, successfully."""
-    _end(0)
-
-
 def _detach(*_: object) -> None:
     """Signal handler: let the harness go on, and have a child of ours spool the call from the beginning.
 
@@ -347,7 +339,7 @@ def _detach(*_: object) -> None:
         _end(0)
     posix.setsid()  # what ends the harness's group, or waits for its streams, has nothing to do with the child
     posix.closerange(0, 3)
-    _arm(_LATE_S, _leave)
+    _arm(_LATE_S, lambda *_: _end(0))
     raise _Detached
 
 
