@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -179,7 +180,7 @@ def frame(shell: Shell) -> list[dict[str, Any]]:
 def test_serve_answers_with_a_command_and_ends_with_its_children(
     shell: Shell, protocol: str, number: signal.Signals
 ) -> None:
-    shell.environment[MARK] = mark = f"serve-{protocol}"
+    shell.environment[MARK] = mark = uuid4().hex
     asked = ("--event", "frame.opening", "--protocol", protocol, "--client", "notes", "--deadline", "20s")
     with broker_up(shell), serving(shell, *asked, "--", *PYTHON) as process:
         (receipt,) = frame(shell)

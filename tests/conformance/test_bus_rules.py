@@ -30,6 +30,7 @@ from support.adapters.calls import call
 from support.bus_box import answering, payload
 from support.integration.following import frame, recorded
 from support.integration.serving import EVENT, content, serving
+from support.patience import PATIENCE_S
 from support.running import connected, running_bus
 
 BACKENDS = pytest.mark.parametrize("backend", ["sqlite", "memory"])
@@ -133,7 +134,7 @@ async def test_lost_receipts_are_not_reconstructed() -> None:
 async def test_a_multi_event_invocation_shares_its_id_and_is_chained_by_parent_receipts(backend: str) -> None:
     async with running_bus(backend=backend) as daemon:
         payload_of_hook = {"hook_event_name": "SessionStart", "session_id": "s1", "source": "startup", "cwd": "/w"}
-        await HookCalls(daemon.bus, ADAPTERS, budget=1.0).handle(call("claude", payload_of_hook))
+        await HookCalls(daemon.bus, ADAPTERS, budget=PATIENCE_S).handle(call("claude", payload_of_hook))
         receipts = await recorded(daemon)
         assert [one.event for one in receipts] == [LifecycleEvent.SESSION_STARTING, LifecycleEvent.SESSION_STARTED]
         assert len({one.invocation_id for one in receipts}) == 1
@@ -166,7 +167,7 @@ async def test_a_hook_gets_the_clients_payload_on_its_standard_output() -> None:
     async with running_bus() as daemon:
         daemon.bus.register("notes", [LifecycleEvent.FRAME_OPENING], answering(payload("notes", body="remember")))
         hook = {"hook_event_name": "UserPromptSubmit", "session_id": "s1", "prompt": "hi", "cwd": "/w"}
-        answer = await HookCalls(daemon.bus, ADAPTERS, budget=1.0).handle(call("claude", hook))
+        answer = await HookCalls(daemon.bus, ADAPTERS, budget=PATIENCE_S).handle(call("claude", hook))
         assert answer.exit_code == 0
         assert "remember" in json.loads(answer.stdout)["hookSpecificOutput"]["additionalContext"]
 

@@ -11,6 +11,7 @@ import pytest
 
 import lifebus
 from lifebus_supervisor.extensions.settings import ExtensionSettings
+from support.clients.patient_hook import patient_hook
 from support.integration.steering import SERVER, scene
 from support.pages import Page, Reader
 from support.paths import SUPPORT
@@ -93,15 +94,14 @@ async def test_a_hook_that_is_called_by_hand_is_recorded(reader: Reader) -> None
     turn, failure, codex, look, unknown, full = saved("hook-by-hand", reader)
     async with broker_of(reader):
         assert (await ran(reader, "lifebus hooks install claude --yes")).code == 0
-        hook = reader.folder / ".local/share/lifebus/hook.py"
-        hook.write_text(re.sub(r"(?m)^_EXCHANGE_S = .*$", f"_EXCHANGE_S = {PATIENCE_S}", hook.read_text()))
-        for by_hand in (turn, failure, codex):
-            shown = await ran(reader, by_hand)
-            assert (shown.code, shown.text) == (0, "")
-        shown = await ran(reader, look)
-        wrong = await ran(reader, unknown)
-        of_codex = await ran(reader, look.replace("claude", "codex"))
-        pressure = await ran(reader, full)
+        with patient_hook(reader.folder):
+            for by_hand in (turn, failure, codex):
+                shown = await ran(reader, by_hand)
+                assert (shown.code, shown.text) == (0, "")
+            shown = await ran(reader, look)
+            wrong = await ran(reader, unknown)
+            of_codex = await ran(reader, look.replace("claude", "codex"))
+            pressure = await ran(reader, full)
     turn_of_both = ["session.started", "waits for permission (Bash)", "context.compacted", "frame.ended"]
     assert _happenings(shown.text) == [*turn_of_both, "frame.ended", "session.ended", "frame.ended"]
     assert _happenings(of_codex.text) == [*turn_of_both, "session.ended"]

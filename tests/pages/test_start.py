@@ -4,11 +4,10 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
+from support.clients.patient_hook import patient_hook
 from support.command_line import Shell
 from support.pages import Page, Reader
 from support.patience import PATIENCE_S
@@ -43,7 +42,7 @@ def test_every_step_of_start_does_what_it_says(reader: Reader) -> None:
     assert (shown.code, "lifebus is up" in shown.text, "running, version" in shown.text) == (0, True, True), shown.text
     shown = reader.run(install, b"y\n")
     assert (shown.code, "made" in shown.text) == (0, True), shown.text
-    with _patient(reader.folder / ".local/share/lifebus/hook.py"):
+    with patient_hook(reader.folder):
         shown = reader.run(canary)
         lines = [line for line in shown.text.splitlines() if "native_hook" in line]
         assert (shown.code, len(lines) > 5, [line for line in lines if "arrived" not in line]) == (0, True, [])
@@ -79,14 +78,3 @@ def _work(reader: Reader) -> None:
             check=False,
         )
         assert (done.returncode, done.stderr) == (0, b"")
-
-
-@contextmanager
-def _patient(hook: Path) -> Iterator[None]:
-    """Have the installed hook wait for its answer as long as a test does, instead of spooling a late call."""
-    text = hook.read_text()
-    patient, found = re.subn(r"^_EXCHANGE_S = .*$", f"_EXCHANGE_S = {PATIENCE_S}", text, flags=re.MULTILINE)
-    assert found == 1
-    hook.write_text(patient)
-    yield
-    hook.write_text(text)

@@ -20,6 +20,7 @@ from unittest import mock
 import structlog
 
 from lifebus.cli import run
+from support.clients.patient_hook import patient_hook
 from support.fork_server import Forked, Process, fork_server
 from support.patience import PATIENCE_S
 
@@ -81,11 +82,21 @@ class Shell:
         structlog.reset_defaults()
         return Ran(code, out.buffer.getvalue().decode(), err.buffer.getvalue().decode())
 
+    def until_acknowledged(self, name: str) -> None:
+        """Wait until a consumer has acknowledged what it got: what is not yet would come again after a restart."""
+        deadline = time.monotonic() + PATIENCE_S
+        while self.call("clients", "lag", name, "--json").json[0]["open"]:
+            assert time.monotonic() < deadline, f"{name} acknowledges nothing"
+
     def hook(self, harness: str, payload: Mapping[str, Any]) -> None:
-        """Call the launcher that `hooks install` has made, as the harness does."""
+        """Call the launcher that `hooks install` has made, as the harness does; it waits for its answer as tests do.
+
+        A call that went to the spool, as on a busy machine, would be recorded later, and behind those that follow it.
+        """
         launcher = str(self.directory / ".local/share/lifebus/lifebus-hook")
         body = json.dumps(payload).encode()
-        subprocess.run([launcher, harness], input=body, env=self.environment, check=True, capture_output=True)
+        with patient_hook(self.directory):
+            subprocess.run([launcher, harness], input=body, env=self.environment, check=True, capture_output=True)
 
     @contextmanager
     def started(

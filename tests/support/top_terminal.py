@@ -14,12 +14,14 @@ from typing import Any
 
 import pyte
 
+from lifebus.top.cells import BEGIN, END
 from support.command_line import Shell, fork
 from support.fork_server import Forked
 from support.patience import PATIENCE_S
 
 ENTER = b"\x1b[?1049h"
 LEAVE = b"\x1b[?1049l"
+_BEGIN, _END = (word.encode() for word in (BEGIN, END))
 _LOOK_S = 0.1
 """Between two looks where nothing is written: what is waited for need not be on the screen."""
 
@@ -56,9 +58,9 @@ class TopTerminal:
         set_size(self._ours, columns, lines)
 
     def until(self, holds: Callable[[str], object]) -> str:
-        """Read until the screen is as is waited for, and return it."""
+        """Read until the screen is as is waited for, and return it; of an update that has begun all has come."""
         deadline = time.monotonic() + PATIENCE_S
-        while not holds(self.text):
+        while self.raw.rfind(_BEGIN) > self.raw.rfind(_END) or not holds(self.text):
             assert time.monotonic() < deadline, f"the screen stayed so:\n{self.text}"
             self.read(_LOOK_S)
         return self.text

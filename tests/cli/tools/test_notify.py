@@ -139,8 +139,7 @@ def test_a_kill_before_the_acknowledgement_repeats_a_notice_and_one_after_it_doe
         with notifying(hooked, *asked, "--webhook", receiver.url) as process:
             again = receiver.next()
             assert again.document["notices"] == first.document["notices"]
-            while hooked.call("clients", "lag", "c4", "--json").json[0]["open"]:
-                pass
+            hooked.until_acknowledged("c4")
             process.kill()
             process.wait()
         with notifying(hooked, *asked, "--webhook", receiver.url):
@@ -206,6 +205,7 @@ def test_a_restart_of_the_broker_and_one_of_the_tool_lose_and_repeat_nothing() -
             turn("s2")
             with notifying(shell, *asked):
                 assert receiver.next().document["notices"][0]["session"] == "s2"
+                shell.until_acknowledged("c6")
                 assert up.stop() == 0
                 turn("s3")  # no broker takes it: it lies in the spool
                 with broker_up(shell):

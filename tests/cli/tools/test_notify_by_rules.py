@@ -89,13 +89,11 @@ def test_nothing_is_missed_over_a_restart_and_nothing_comes_twice(shell: Shell) 
         with by_rules(shell, 1):
             tell(shell, "s1", "session.ended")
             first = receiver.next().document
-            while shell.call("clients", "lag", "ends", "--json").json[0]["open"]:
-                pass
+            shell.until_acknowledged("ends")
         tell(shell, "s2", "session.ended")
         with by_rules(shell, 1):
             second = receiver.next().document
-            while shell.call("clients", "lag", "ends", "--json").json[0]["open"]:
-                pass
+            shell.until_acknowledged("ends")
         assert [one["session"] for one in (*first["notices"], *second["notices"])] == ["s1", "s2"]
         assert len(receiver.posts) == 2
 

@@ -56,9 +56,11 @@ def test_rules_are_carried_out_while_the_broker_runs_and_by_the_next_one(home: P
         config.write_text(RULE.format(receiver.url))
         for session in ("s1", "s2"):
             # The file is named by a flag: the command that notifies has to read the same one.
-            with broker_up(Shell(home), "--config", str(config)) as up:
+            shell = Shell(home)
+            with broker_up(shell, "--config", str(config)) as up:
                 end_session(home, session)
                 assert [one["session"] for one in receiver.next().document["notices"]] == [session]
+                shell.until_acknowledged("desk")
                 assert up.stop() == 0
             assert len(events(up, "notification_rules")) >= 1
         assert len(receiver.posts) == 2
@@ -72,6 +74,7 @@ def test_a_command_that_is_started_by_hand_takes_over_and_is_left_alone(home: Pa
         with broker_up(shell) as up:
             end_session(home, "s1")
             receiver.next()
+            shell.until_acknowledged("desk")
             with shell.started("notify", "--rules") as process:
                 assert process.stderr is not None
                 assert process.stderr.readline().startswith(b"notifying by")

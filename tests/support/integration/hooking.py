@@ -8,6 +8,7 @@ from lifebus_adapters import ADAPTERS
 from lifebus_adapters.adapter import HookCall
 from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_supervisor.hook_intake.calls import HookCalls
+from support.patience import PATIENCE_S
 
 _NUMBERS = count(1)
 
@@ -22,4 +23,4 @@ async def call_hook(daemon: Daemon, adapter: str, **payload: Any) -> None:
         env={},
         stdin=json.dumps(payload).encode(),
     )
-    await HookCalls(daemon.bus, ADAPTERS, 1.0, supervision=daemon.supervisor).handle(call)
+    await HookCalls(daemon.bus, ADAPTERS, PATIENCE_S, supervision=daemon.supervisor).handle(call)

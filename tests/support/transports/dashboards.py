@@ -19,6 +19,7 @@ from support.adapters.calls import captured
 from support.integration.hooking import call_hook
 from support.integration.serving import serving
 from support.paths import CAPTURES
+from support.patience import PATIENCE_S
 from support.running import connected
 from support.transports.browser import Page, open_page
 from support.transports.gateway import Address, running_gateway
@@ -68,7 +69,7 @@ async def replay(daemon: Daemon) -> None:
     for recording in load_recordings():
         for step in recording.steps:
             await call_hook(daemon, recording.adapter, **msgspec.json.decode(step.stdin, type=dict[str, object]))
-    calls = HookCalls(daemon.bus, ADAPTERS, 1.0, supervision=daemon.supervisor)
+    calls = HookCalls(daemon.bus, ADAPTERS, PATIENCE_S, supervision=daemon.supervisor)
     for call, _ in captured(CAPTURES / "claude/print_subagent_error_fork/hooks.jsonl"):
         await calls.handle(call)
 
