@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -10,8 +11,11 @@ import pytest
 from lifebus_adapters import ADAPTERS
 from lifebus_adapters.shared.harness_assets import skill_file
 from support.command_line import Shell, broker_up
-from support.patience import PATIENCE_S
+from support.patience import PATIENCE_MS, PATIENCE_S
 from support.running import short_directory
+
+PATIENT = ("--timeout", f"{PATIENCE_MS}ms")
+"""The time of the canaries that are lost, where none is."""
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +29,7 @@ def home() -> Iterator[Shell]:
 
 
 def test_a_canary_arrives_through_every_installed_hook(home: Shell) -> None:
-    ran = home.call("hooks", "test", "--json")
+    ran = home.call("hooks", "test", "--json", *PATIENT)
     found = {(one["harness"], one["hook"]): one for one in ran.json}
     for name in ("claude", "codex", "gemini", "hermes"):
         for event in ADAPTERS[name].assets.events:
@@ -44,7 +48,7 @@ def test_a_canary_arrives_through_every_installed_hook(home: Shell) -> None:
 def test_a_wrapper_is_tried_without_starting_the_harness(home: Shell) -> None:
     home.call("hooks", "install", "codex", "--mode", "launcher_wrapper", "--yes")
     home.call("hooks", "install", "codex", "--mode", "manual_skill", "--yes")
-    ran = home.call("hooks", "test", "codex")
+    ran = home.call("hooks", "test", "codex", *PATIENT)
     assert ran.code == 0
     assert "launcher_wrapper  wrapper_start" in ran.out
     assert "instructions; there is nothing to run" in ran.out
@@ -57,12 +61,13 @@ def test_a_command_that_was_spoilt_is_found_out(home: Shell) -> None:
     handler = spoilt["hooks"]["AfterAgent"][0]["hooks"][0]
     handler["command"] = handler["command"].replace("lifebus-hook", "gone/lifebus-hook")
     path.write_text(json.dumps(spoilt))
-    ran = home.call("hooks", "test", "gemini", "--timeout", "1s")
+    until, lost = time.monotonic() + PATIENCE_S, [""] * 2
+    while len(lost) > 1 and time.monotonic() < until:  # on a busy machine others may be late, too
+        ran = home.call("hooks", "test", "gemini", "--timeout", "1s")
+        lost = [" ".join(line.split()[2:5]) for line in ran.out.splitlines() if "LOST" in line]
+        assert (ran.code, "AfterAgent LOST 0" in lost) == (1, True), ran.out
     path.write_text(intact)
-    assert ran.code == 1
-    lost = [line for line in ran.out.splitlines() if "LOST" in line]
     assert len(lost) == 1
-    assert lost[0].split()[2:5] == ["AfterAgent", "LOST", "0"]
 
 
 def test_without_a_broker_it_says_how_to_start_one(home: Shell) -> None:

@@ -87,8 +87,10 @@ def _runs(pid: int) -> bool:
     except ProcessLookupError:
         return False
     # Its parent has ended, and whoever inherited it need not ask how it ended.
-    stat = Path(f"/proc/{pid}/stat")
-    return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] != "Z"
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:  # it has just gone, which the next look tells; or this is no Linux
+        return True
 
 
 def _values(unit: Path, key: str) -> list[str]:

@@ -92,11 +92,13 @@ class TopTerminal:
 def top_on_terminal(
     shell: Shell, *arguments: str, columns: int = 80, lines: int = 24, **variables: str
 ) -> Iterator[TopTerminal]:
-    """`lifebus top` in a terminal of this size."""
+    """`lifebus top` in a terminal of this size; it waits for answers as long as a test does."""
     ours, theirs = pty.openpty()
     set_size(ours, columns, lines)
     environment = {**shell.environment, "TERM": "xterm-256color", **variables}
-    process = fork(["top", *arguments], environment, stdin=theirs, stdout=theirs, stderr=theirs)
+    process = fork(
+        ["top", "--timeout", f"{PATIENCE_S:g}s", *arguments], environment, stdin=theirs, stdout=theirs, stderr=theirs
+    )
     try:
         yield TopTerminal(ours, theirs, process, (columns, lines))
     finally:
