@@ -130,10 +130,7 @@ class Shell:
 
 
 def _read_terminal(descriptor: int) -> Iterator[bytes]:
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
-        if not select.select([descriptor], [], [], PATIENCE_S)[0]:
-            return
+    while select.select([descriptor], [], [], PATIENCE_S)[0]:
         try:
             chunk = os.read(descriptor, 65_536)
         except OSError:  # the other side is closed

@@ -13,7 +13,6 @@ from lifebus_supervisor.daemon.lifecycle import running
 from lifebus_supervisor.daemon.logging import configure
 from lifebus_supervisor.hook_intake.calls import HookCalls
 from lifebus_transports.messages.verbs import VERBS
-from support.patience import PATIENCE_S
 
 REQUEST = {
     "schema_version": "lifeloop.v0.2",
@@ -50,7 +49,7 @@ async def serve(home: Path) -> None:
         call = HookCall(
             call_id="hook-18c2f3a4b5c-1-1", adapter_id="claude", hook="UserPromptSubmit", cwd="/w", env={}, stdin=PROMPT
         )
-        await HookCalls(daemon.bus, ADAPTERS, PATIENCE_S, supervision=daemon.supervisor).handle(call)
+        await HookCalls(daemon.bus, ADAPTERS, 1.0, supervision=daemon.supervisor).handle(call)
         sys.stdout.write("\n".join((str(daemon.bus.ledger.head), *sys.modules)))
 
 

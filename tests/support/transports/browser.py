@@ -100,8 +100,9 @@ class Page:
         await self.until(f"document.body.innerText.includes({json.dumps(text)})")
 
     async def open(self, url: str) -> None:
-        """Go to an address."""
+        """Go to an address, and wait until all of what is there has been read."""
         await self.call("Page.navigate", url=url)
+        await self.until("document.readyState === 'complete'")
 
     async def press(self, key: str) -> None:
         """Press a key."""
