@@ -15,6 +15,7 @@ import msgspec
 import pytest
 
 from lifebus import make_request
+from lifebus.cli import choices
 from lifebus.cli.arguments import parse_moment
 from lifebus.cli.exit_codes import UsageError
 from lifebus.cli.terminal import fitting
@@ -177,7 +178,8 @@ def completed(shell: Shell, *words: str) -> list[str]:
     return [line.split("\t")[0] for line in ran.out.partition("\x1fbegin\n")[2].splitlines()]
 
 
-def test_a_shell_completes_values(bus: Shell, alone: Shell) -> None:
+def test_a_shell_completes_values(bus: Shell, alone: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choices, "_PATIENCE", f"{PATIENCE_S:g}s")
     assert "frame.opened" in completed(alone, "tail", "--event", "")
     assert "session.started" in completed(alone, "tail", "--event", "frame.opened", "")
     assert {"codex", "claude"} <= set(completed(alone, "sessions", "--adapter", ""))

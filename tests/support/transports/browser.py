@@ -194,7 +194,9 @@ async def open_page(directory: Path) -> AsyncGenerator[Page]:
         try:
             assert process.stderr is not None
             url = await _address(TextReceiveStream(process.stderr, errors="replace"), tasks)
-            async with connect(url, max_size=None, proxy=None, compression=None, ping_interval=None) as connection:
+            async with connect(
+                url, max_size=None, proxy=None, compression=None, ping_interval=None, open_timeout=PATIENCE_S
+            ) as connection:
                 page = await _attach(connection, tasks)
                 page.pid = process.pid
                 yield page
