@@ -4,7 +4,7 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +13,7 @@ from uuid import uuid4
 import psutil
 
 from support.clients.proxy_box import eventually
-from support.command_line import Shell
+from support.command_line import Ran, Shell
 from support.crash.ledger_file import History, Recorded, run_records
 from support.crash.tormented_flow import (
     APPROVED,
@@ -97,9 +97,15 @@ class TormentBox:
 
     @property
     def run(self) -> dict[str, Any] | None:
-        """The run as the broker shows it; None where there is none, or no broker."""
-        ran = self.shell.call("flow", "show", RUN, "--json", *_SOON)
-        return ran.json["run"] if ran.code == 0 else None
+        """The run as the broker shows it, however slow that is; None where there is none, or no broker."""
+        told: list[Ran] = []
+
+        def is_told() -> bool:
+            told[:] = [self.shell.call("flow", "show", RUN, "--json", *_SOON)]
+            return told[0].code != UNANSWERED or self.broker is None or self.is_down(self.broker)
+
+        eventually(is_told)
+        return told[0].json["run"] if told[0].code == 0 else None
 
     @property
     def is_over(self) -> bool:
@@ -161,13 +167,14 @@ class TormentBox:
 
     def _kill_all(self) -> None:
         roots = [one for one in (self.broker, self.command) if one is not None and one.poll() is None]
-        found: list[psutil.Process] = []
-        for one in roots:
-            one.send_signal(signal.SIGSTOP)  # so that none of them sees another's end
-        for one in roots:
-            with suppress(psutil.Error):  # it may have ended by itself in this moment
-                found += [psutil.Process(one.pid), *psutil.Process(one.pid).children(recursive=True)]
-        for process in found:
+        found: dict[int, psutil.Process] = {}
+        # All are stopped before the first is killed, so that none sees another's end or begins one more.
+        while new := [one for one in _families(roots) if one.pid not in found]:
+            for process in new:
+                found[process.pid] = process
+                with suppress(psutil.Error):
+                    process.suspend()
+        for process in found.values():
             with suppress(psutil.Error):
                 process.kill()
         for one in roots:
@@ -258,6 +265,16 @@ def check_receipts(rows: list[Recorded], run: dict[str, Any]) -> None:
         found = {frame: count for (name, frame), count in frames.items() if name == event}
         assert found == dict.fromkeys(tries, 1), event
     assert frames["session.ended", None] == 1
+
+
+def _families(roots: Sequence[Forked]) -> list[psutil.Process]:
+    """The processes and all that are below them."""
+    found: list[psutil.Process] = []
+    for one in roots:
+        with suppress(psutil.Error):  # it may have ended by itself in this moment
+            root = psutil.Process(one.pid)
+            found += [root, *root.children(recursive=True)]
+    return found
 
 
 def _phases(owner: Forked) -> list[int]:
