@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 import msgspec
 
@@ -34,15 +34,16 @@ def call_final_hook(run: ObservedRun, runtime_dir: Path, code: int | None, lost:
     # The hook's spool belongs to the broker that was not there, so the directories must be the same.
     environment = {**os.environ, "LIFEBUS_RUNTIME_DIR": str(runtime_dir)}
     try:
-        stdin = _filled(msgspec.json.encode(call))
-        subprocess.Popen(command, stdin=stdin, env=environment).wait(seconds)  # noqa: S603  our own file
+        with _filled(msgspec.json.encode(call)) as stdin:
+            process = subprocess.Popen(command, stdin=stdin, env=environment)  # noqa: S603  our own file
+        process.wait(seconds)
     except (OSError, subprocess.TimeoutExpired):
         return
 
 
-def _filled(data: bytes) -> int:
+def _filled(data: bytes) -> BinaryIO:
     """Return the reading end of a pipe with everything in it: the hook counts its time from its start."""
     ours, theirs = os.pipe()
-    os.write(theirs, data)  # far less than a pipe holds: this waits for nobody to read it
-    os.close(theirs)
-    return ours
+    with os.fdopen(theirs, "wb") as pipe:
+        pipe.write(data)  # far less than a pipe holds: this waits for nobody to read it
+    return os.fdopen(ours, "rb")
