@@ -44,6 +44,9 @@ catch_ignored_signals()
 # Who may write to what a test makes is decided here, and not by the umask of who started the suite: lifebus takes
 # nothing that others may write to.  Tests about umasks set one.
 os.umask(USUAL_UMASK)
+# Nothing that the suite starts on this machine is asked for by way of a proxy.
+for _name in ("NO_PROXY", "no_proxy"):
+    os.environ[_name] = ",".join(filter(None, (os.environ.get(_name), "127.0.0.1", "::1", "localhost")))
 # A slow machine is no fault of a property: neither an example nor the making of examples has a deadline.
 _NO_FAULT = [HealthCheck.too_slow]
 settings.register_profile("lifebus", max_examples=effort(40, 1_000), deadline=None, suppress_health_check=_NO_FAULT)
