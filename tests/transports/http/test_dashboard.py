@@ -68,7 +68,8 @@ async def test_now_shows_who_waits_for_a_person_and_whose_context_fills_up(tmp_p
         await page.shows("Needs you (1)")
         await page.shows("shop#1 waits to allow something: Bash")
         await page.shows("context 85 % high")
-        assert await page.run("document.querySelectorAll('.card svg.pressure .measures').length") == 1
+        # The measures come by the stream, and the share with the session.
+        await page.until("document.querySelectorAll('.card svg.pressure .measures').length === 1")
         # Minutes later nothing has been heard of a turn that is open.
         await call_hook(
             daemon, "codex", hook_event_name="UserPromptSubmit", session_id="s2", turn_id="t1", cwd="/srv/till"
