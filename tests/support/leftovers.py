@@ -56,6 +56,14 @@ def children() -> dict[int, str]:
     return found
 
 
+def has_ended(pid: int) -> bool:
+    """Whether a process is gone, or only its parent has not asked for its end yet."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
 @dataclass
 class Watch:
     """What there was before; `leftovers` tells what has come and not gone."""

@@ -15,6 +15,7 @@ import pytest
 from lifebus_contract.flows import OutcomeKind
 from lifebus_transports.processes.shim_pool import SHIMS, Shim, ShimPool
 from support.clients.proxy_box import eventually
+from support.leftovers import has_ended
 from support.supervisor.steps import OWNER, brief, run, sh_step
 from support.transports.children import nothing_left
 
@@ -98,11 +99,3 @@ def test_the_shims_of_an_owner_end_with_it(tmp_path: Path) -> None:
         assert psutil.pid_exists(shim)
         owner.kill()
     eventually(lambda: has_ended(shim))
-
-
-def has_ended(pid: int) -> bool:
-    """Whether a process is gone, or only its parent has not asked for its end yet."""
-    try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
