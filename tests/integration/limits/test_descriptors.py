@@ -2,6 +2,7 @@
 
 import resource
 import socket
+import struct
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -33,6 +34,14 @@ def crowd(stack: ExitStack, path: Path, many: int) -> None:
         connection.setblocking(False)
         with suppress(OSError):  # nobody accepts any more, and the queue is full
             connection.connect(str(path))
+
+
+def queue_up(stack: ExitStack, path: Path, many: int) -> None:
+    """Connect to a socket again and again, and stay; each waits for room in the queue of those to be accepted."""
+    for _ in range(many):
+        connection = stack.enter_context(socket.socket(socket.AF_UNIX))
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(PATIENCE_S), 0))
+        connection.connect(str(path))
 
 
 def sockets(broker: BrokerProcess) -> int:
@@ -94,12 +103,9 @@ async def test_more_connections_than_the_usual_limit_of_descriptors_are_taken_at
             async with honest_traffic(broker.runtime_dir, session="honest") as traffic:
                 before = broker.descriptors
                 with ExitStack() as stack:
-                    taken = sockets(broker)
-                    for _ in range(USUAL // CONNECTIONS + 2):
-                        taken += CONNECTIONS
-                        crowd(stack, broker.runtime_dir / "requests.ipc", CONNECTIONS)
-                        await until(lambda taken=taken: sockets(broker) >= taken)  # type: ignore[misc]
-                    assert broker.descriptors > USUAL
+                    door = broker.runtime_dir / "requests.ipc"
+                    await anyio.to_thread.run_sync(queue_up, stack, door, USUAL + 2 * CONNECTIONS)
+                    await until(lambda: sockets(broker) > USUAL)
                     await traffic.goes_on()
                 await until(lambda: broker.descriptors <= before + 2)
             await serves(broker)
