@@ -103,17 +103,20 @@ async def test_a_call_under_way_ends_with_the_connection() -> None:
 
 async def test_a_late_answer_is_not_taken_for_that_of_another_call() -> None:
     late: list[Any] = []
+    kept = threading.Event()
     async with running_bus() as daemon:
         append = daemon.bus.ledger.append
 
         def keep(receipts: Any, done: Any) -> None:
             late.append(partial(append, receipts, done))
+            kept.set()
 
         def emit(bus: lifebus.blocking.BlockingBus) -> str | None:
             daemon.bus.ledger.append = keep  # type: ignore[method-assign]  # an answer that comes late is the point
             bus._bus.timeout = 0.2
             with pytest.raises(DeadlineExceeded):
                 bus.emit(frame(idempotency_key=None))
+            assert kept.wait(PATIENCE_S)  # a slow machine takes it when its time is over
             bus._bus.timeout = PATIENCE_S
             daemon.bus.ledger.append = append  # type: ignore[method-assign]
             return bus.emit(frame(idempotency_key="own")).receipts[0].idempotency_key

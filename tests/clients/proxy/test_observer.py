@@ -7,8 +7,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -84,9 +85,15 @@ async def receipts_of(daemon: Daemon) -> list[Receipt]:
     return [item for item in found if isinstance(item, Receipt)]
 
 
+async def receipts_once(daemon: Daemon, wanted: Callable[[Sequence[Receipt]], object] = bool) -> list[Receipt]:
+    """Return the receipts once they are those that are waited for, or else there are any."""
+    async with asyncio.timeout(PATIENCE_S):
+        return await until_answered(partial(receipts_of, daemon), wanted)
+
+
 async def finished(box: ProxyBox) -> None:
     """Wait until the observer has reported everything and is gone."""
-    await asyncio.to_thread(eventually, lambda: not box.processes())
+    await asyncio.to_thread(eventually, box.is_quiet)
 
 
 @pytest.mark.parametrize("recording", RECORDINGS, ids=lambda path: path.stem)
@@ -104,8 +111,7 @@ async def test_a_recording_passes_unchanged_and_the_bus_has_all_of_it(recording:
                 await asyncio.to_thread(eventually, lambda: positions(observer, REPORTED) == sizes)
                 await end(process)
             await finished(box)
-            async with asyncio.timeout(PATIENCE_S):
-                receipts = await until_answered(lambda: receipts_of(daemon), is_over)
+            receipts = await receipts_once(daemon, is_over)
             assert await signals_of(bus) == expected
         assert "receipt.gap_detected" not in [receipt.event for receipt in receipts]
 
@@ -124,13 +130,19 @@ def is_over(receipts: Sequence[Receipt]) -> bool:
     return events.count("session.started") == events.count("session.ended")
 
 
+def has_ended(receipts: Sequence[Receipt]) -> bool:
+    """Whether there was a session, and none is left."""
+    return bool(receipts) and is_over(receipts)
+
+
 async def test_without_a_broker_the_end_is_a_receipt_of_the_next_one() -> None:
     with short_directory() as base:
         box = ProxyBox(base, patient=False)
         assert await asyncio.to_thread(box.run, CAT, NOTICE) == (0, NOTICE, b"")
         await finished(box)
+        await asyncio.to_thread(eventually, lambda: bool(box.final_calls()))
         async with running_bus(directory=base) as daemon:
-            (gap,) = await receipts_of(daemon)
+            (gap,) = await receipts_once(daemon)
     assert gap.event == "receipt.gap_detected"
     lost = {"missed_messages": 1, "missed_bytes": len(NOTICE)}  # the server's; the client's own line says nothing
     assert ({"source_hook": "app_server_end", "exit_code": 0} | lost).items() <= gap.telemetry_summary.items()
@@ -148,7 +160,7 @@ async def test_a_broker_that_comes_late_gets_what_was_said_before() -> None:
                 assert item.thread == "t1"
                 process.kill()
                 await finished(box)
-                (_, ended) = await receipts_of(daemon)
+                (_, ended) = await receipts_once(daemon, has_ended)
     assert ended.event == "session.ended"
     assert ended.telemetry_summary["passage"] == "killed"
 
@@ -248,7 +260,7 @@ def test_the_last_call_is_made_also_where_the_machine_takes_longer_to_start_it_t
     with short_directory() as base:
         box = ProxyBox(base)
         subprocess.run((sys.executable, "-c", LAST_CALL), env=box.env, check=True, timeout=PATIENCE_S)
-        eventually(lambda: bool(box.final_calls()) and not box.processes())
+        eventually(lambda: bool(box.final_calls()) and box.is_quiet())
         (call,) = box.final_calls()
     assert {"exit_code": 0, "missed_messages": 7}.items() <= json.loads(call.stdin).items()
 
@@ -257,7 +269,7 @@ def test_the_last_call_is_whole_also_where_the_observer_stands_still_while_it_is
     with short_directory() as base:
         box = ProxyBox(base)
         subprocess.run((sys.executable, "-c", STOPPED + LAST_CALL), env=box.env, check=True, timeout=PATIENCE_S)
-        eventually(lambda: bool(box.final_calls()) and not box.processes())
+        eventually(lambda: bool(box.final_calls()) and box.is_quiet())
         (call,) = box.final_calls()
     assert {"exit_code": 0, "missed_messages": 7}.items() <= json.loads(call.stdin).items()
 
@@ -286,8 +298,9 @@ async def test_a_broker_that_is_killed_delays_nothing_and_what_it_missed_is_a_re
                     await say(process, DELTA * 100)
                 await end(process)
             await finished(box)
+            await asyncio.to_thread(eventually, lambda: bool(box.final_calls()))
         async with running_bus(directory=base) as daemon:
-            (gap,) = await receipts_of(daemon)
+            (gap,) = await receipts_once(daemon)
     assert gap.telemetry_summary["missed_messages"] == 2_000
     assert gap.telemetry_summary["missed_bytes"] == 2_000 * len(DELTA)
 
@@ -302,9 +315,10 @@ async def test_what_is_no_json_passes_and_is_counted() -> None:
                 await asyncio.to_thread(reported, box.observer(), len(junk))
                 await end(process)
             await finished(box)
-            async with connected(daemon) as bus:
-                counters = (await bus.status()).counters
-                assert (counters["signals_stored"], counters["lines_dropped"]) == (0, 2 * 50_000)
+            async with connected(daemon) as bus, asyncio.timeout(PATIENCE_S):
+                status = await until_answered(bus.status, lambda status: status.counters["lines_dropped"])
+            counters = status.counters
+            assert (counters["signals_stored"], counters["lines_dropped"]) == (0, 2 * 50_000)
 
 
 async def test_what_was_dropped_is_counted_in_the_end_of_the_session() -> None:
@@ -317,7 +331,7 @@ async def test_what_was_dropped_is_counted_in_the_end_of_the_session() -> None:
                 await asyncio.to_thread(reported, box.observer(), len(said))
                 await end(process)
             await finished(box)
-            (_, ended) = await until_answered(lambda: receipts_of(daemon), is_over)
+            (_, ended) = await receipts_once(daemon, has_ended)
     assert {"exit_code": 0, "junk": 4, "overlong": 0, "lost": 0}.items() <= ended.telemetry_summary.items()
 
 
@@ -327,7 +341,7 @@ def test_a_killed_proxy_leaves_a_program_that_sees_the_end_and_no_process() -> N
             assert read_exactly(process, 3) == b"up\n"
             process.kill()
             process.wait(PATIENCE_S)
-        eventually(lambda: not box.processes())
+        eventually(lambda: box.is_quiet() and bool(box.final_calls()))
         (call,) = box.final_calls()
     assert json.loads(call.stdin)["exit_code"] is None
 
@@ -343,7 +357,7 @@ def test_the_exit_waits_for_no_observer_and_the_observer_holds_no_stream() -> No
             assert process.stdout.read() == b""
             assert process.wait(PATIENCE_S) == 0
             observer.resume()
-        eventually(lambda: not box.processes())
+        eventually(box.is_quiet)
 
 
 def held_by(pid: int) -> list[str]:

@@ -5,13 +5,12 @@ import fcntl
 import signal
 import sys
 import termios
-from functools import partial
 from pathlib import Path
 
 import anyio
 import psutil
 
-from clients.proxy.test_observer import DELTA, NOTICE, end, finished, observer_at_work, receipts_of, say
+from clients.proxy.test_observer import DELTA, NOTICE, end, finished, has_ended, observer_at_work, receipts_once, say
 from lifebus.proxy.shared_memory import REPORTED, TAIL
 from support.broker_process import broker_process
 from support.clients.proxy_box import CAT, ProxyBox, eventually, positions, python
@@ -32,7 +31,7 @@ async def test_an_observer_that_is_killed_loses_nothing_that_it_has_not_read() -
                 await until_answered(bus.status, lambda status: status.counters["signals_stored"] == 101)
                 await end(process)
             await finished(box)
-            receipts = await receipts_of(daemon)
+            receipts = await receipts_once(daemon, has_ended)
     assert [str(one.event) for one in receipts] == ["session.started", "session.ended"]
     assert receipts[-1].telemetry_summary["session_end"] == "completed"
 
@@ -55,7 +54,7 @@ async def test_what_a_killed_observer_had_read_and_not_reported_is_told_in_the_s
                     await until_answered(bus.status, lambda status: status.counters["signals_stored"])
                     await end(process)
                     await finished(box)
-                    receipts = await receipts_of(daemon)
+                    receipts = await receipts_once(daemon, has_ended)
     assert [str(one.event) for one in receipts] == ["session.started", "receipt.gap_detected", "session.ended"]
     assert {one.harness_session_id for one in receipts} == {"t1"}
     assert receipts[1].telemetry_summary["missed_messages"] is None
@@ -63,8 +62,9 @@ async def test_what_a_killed_observer_had_read_and_not_reported_is_told_in_the_s
     assert {"session_end": "completed", "exit_code": 0}.items() <= receipts[2].telemetry_summary.items()
 
 
-ENDS_ON_USR1 = """import os, signal
-signal.signal(signal.SIGUSR1, lambda *_: os._exit(0))
+ENDS_ON_USR1 = """import os, signal, threading
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+threading.Thread(target=lambda: signal.sigwait({signal.SIGUSR1}) and os._exit(0), daemon=True).start()
 while data := os.read(0, 65_536):
     os.write(1, data)
 """
@@ -85,8 +85,7 @@ async def test_a_server_that_ends_well_just_as_its_observer_is_killed_is_no_aban
                 process.send_signal(signal.SIGCONT)
                 assert await asyncio.to_thread(process.wait, PATIENCE_S) == 0
             # A process that has just begun may still look like none of the box's.
-            with anyio.fail_after(PATIENCE_S):
-                receipts = await until_answered(partial(receipts_of, daemon), lambda found: len(found) > 1)
+            receipts = await receipts_once(daemon, has_ended)
             await finished(box)
     assert [str(one.event) for one in receipts] == ["session.started", "session.ended"]
     assert {"session_end": "completed", "exit_code": 0}.items() <= receipts[1].telemetry_summary.items()
@@ -105,7 +104,7 @@ async def test_observers_that_are_killed_again_and_again_are_given_up_and_the_la
                     await say(process, NOTICE)
                 await end(process)
             await finished(box)
-            (gap,) = await receipts_of(daemon)
+            (gap,) = await receipts_once(daemon)
     assert gap.event == "receipt.gap_detected"
     assert (gap.telemetry_summary["missed_messages"], gap.telemetry_summary["missed_bytes"]) == (None, 6 * len(NOTICE))
 
@@ -129,7 +128,7 @@ async def test_after_a_burst_that_nobody_could_read_the_next_message_is_seen_and
                 assert (await bus.status()).counters["signals_stored"] == 2
                 await end(process)
             await finished(box)
-            receipts = await receipts_of(daemon)
+            receipts = await receipts_once(daemon, has_ended)
     gaps = [one for one in receipts if one.event == "receipt.gap_detected"]
     assert len(gaps) == 2  # one for each direction
     for gap in gaps:

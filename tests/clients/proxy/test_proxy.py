@@ -5,6 +5,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 
 import psutil
 import pytest
@@ -152,10 +153,12 @@ def test_a_signal_that_is_ignored_as_under_nohup_stays_so_for_the_program(box: P
     """The program takes the signal again, and would have it from the proxy before the one that ends it."""
     program = (
         "import os, signal\n"
-        f"signal.signal(signal.SIG{name}, lambda *_: print('got', flush=True))\n"
-        "signal.signal(signal.SIGUSR1, lambda *_: os._exit(7))\n"
-        f"for number in (signal.SIG{name}, signal.SIGUSR1): os.kill(os.getppid(), number)\n"
-        "while True: signal.pause()\n"
+        f"awaited = (signal.SIG{name}, signal.SIGUSR1)\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, awaited)\n"
+        "for number in awaited: signal.signal(number, lambda *_: None)\n"
+        "for number in awaited: os.kill(os.getppid(), number)\n"
+        "while signal.sigwait(awaited) != signal.SIGUSR1: print('got', flush=True)\n"
+        "os._exit(7)\n"
     )
     words = ["sh", "-c", f"trap '' {name}; exec \"$@\"", "sh", *box.words(python(program))]
     done = subprocess.run(words, env=box.env, input=b"", capture_output=True, check=False, timeout=PATIENCE_S)
@@ -181,6 +184,14 @@ def test_the_program_gets_no_descriptor_but_what_the_client_gave(box: ProxyBox) 
     assert names == [b"0", b"1", b"2", b"3"]  # the last is the directory itself
 
 
+def names_of_children(process: psutil.Process) -> list[str]:
+    found: list[str] = []
+    for child in process.children():
+        with suppress(psutil.NoSuchProcess):  # just gone
+            found.append(child.name())
+    return found
+
+
 def test_no_descriptor_and_no_dead_child_is_left_lying_about(tee: ProxyBox) -> None:
     with tee.started(CAT) as process:
         proxy = psutil.Process(process.pid)
@@ -188,7 +199,7 @@ def test_no_descriptor_and_no_dead_child_is_left_lying_about(tee: ProxyBox) -> N
         assert read_exactly(process, 1) == b"x"
         # Its observers have ended at once, and it has given up: the client's three, two pipes, the memory (mapped too),
         # one end of the records and both of the way back are left.
-        eventually(lambda: [child.name() for child in proxy.children()] == ["cat"] and proxy.num_fds() == 10)
+        eventually(lambda: names_of_children(proxy) == ["cat"] and proxy.num_fds() == 10)
         for _ in range(500):
             write_all(process, JUNK[:1_000])
             read_exactly(process, 1_000)

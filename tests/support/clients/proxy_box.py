@@ -109,6 +109,13 @@ class ProxyBox:
                 continue
         return found
 
+    def is_quiet(self) -> bool:
+        """Whether no process of this box is left.
+
+        One look may miss the last of them: it began behind the list of processes, and the one that started it is gone.
+        """
+        return not self.processes() and not self.processes()
+
     def observer(self) -> psutil.Process:
         """The observer, once it has started."""
         found: list[psutil.Process] = []
@@ -138,7 +145,7 @@ def proxy_box(kind: str = "tee", *, blind: bool = False) -> Iterator[ProxyBox]:
         box = ProxyBox(base, kind, blind, patient=False)
         yield box
         if not blind:
-            eventually(lambda: not box.processes())  # an observer still writes into the directory
+            eventually(box.is_quiet)  # an observer still writes into the directory
 
 
 def eventually(condition: Callable[[], bool]) -> None:
