@@ -16,6 +16,7 @@ from support.broker_process import broker_process
 from support.clients.proxy_box import eventually
 from support.effort import effort
 from support.flows import flow, step
+from support.paths import SUPPORT
 from support.patience import PATIENCE_S
 from support.running import short_directory, until_answered
 
@@ -39,6 +40,7 @@ with open("made", "wb") as made:
     made.truncate(BYTES)
 say("end")
 """
+PATIENT = SUPPORT / "crash/patient_broker.py"
 MADE_BYTES = 400_000_000
 """So much that its check sum takes some time; it is a hole, and takes no room."""
 
@@ -66,7 +68,7 @@ async def stopped_and_gone_on(
         words = (sys.executable, "-I", "-S", str(program), kind)
         async with (
             # A machine that is slow to read the artifact may take longer than a stop waits by default.
-            broker_process(home, LIFEBUS_LIMITS_SHUTDOWN_MS="60000") as broker,
+            broker_process(home, program=PATIENT, LIFEBUS_LIMITS_SHUTDOWN_MS="60000") as broker,
             lifebus.connect(runtime_dir=broker.runtime_dir, timeout=PATIENCE_S) as bus,
         ):
             run = await bus.flows.submit(flow(project, step("a", command=words, artifacts=("made",))), run_id="run_1")

@@ -28,7 +28,9 @@ from support.paths import SUPPORT
 from support.patience import PATIENCE_S
 
 PROJECTS: Final = 3
-_MOST_ATTEMPTS: Final = 60
+_MOST_ATTEMPTS: Final = 100
+_PAUSE: Final = RetryPause(first_ms=10, longest_ms=500, jitter_percent=0)
+"""Attempts go on for most of a minute: so long a busy machine may take to begin a client, over several kills."""
 _SETTINGS: Final = {
     "LIFEBUS_QUEUE_CONCURRENCY": str(PROJECTS),
     "LIFEBUS_QUEUE_KEEP": "10000",
@@ -150,7 +152,7 @@ class WorkerWorld:
             job_id=name,
             payload=payload,
             max_attempts=_MOST_ATTEMPTS,
-            pause=RetryPause(first_ms=10, longest_ms=100, jitter_percent=0),
+            pause=_PAUSE,
         )
 
     async def open_jobs(self) -> int:
