@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from lifebus_adapters.adapter import CallerProcess
 from lifebus_broker.ports import Query
 from lifebus_contract import LifecycleEvent
 from lifebus_contract.codec import decode_receipt
@@ -20,6 +19,7 @@ from lifebus_supervisor.runtime.run_state import RunState
 from lifebus_supervisor.runtime.run_table import RunTable
 from lifebus_supervisor.supervision.monitor.process import ProcessState
 from lifebus_supervisor.supervision.monitor.session_monitor import SessionMonitor
+from lifebus_transports.processes.identity import identify
 from support.flows import ScriptedRunner, until, use_runner
 from support.integration.following import until as until_true
 from support.parts import flows_of
@@ -80,7 +80,8 @@ class Scene:
         process.stdout.readline()
         self.processes.append(process)
         monitor = self.daemon.supervisor.monitors.open(("claude", session))
-        monitor.process = ProcessState(harness=CallerProcess(pid=process.pid, started="then"))
+        # The very process: after ticks that are far apart, on a slow machine, another one would count as gone.
+        monitor.process = ProcessState(harness=identify(process.pid))
         return monitor
 
     async def settled(self) -> RunState:

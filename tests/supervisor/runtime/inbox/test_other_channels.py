@@ -233,7 +233,10 @@ async def test_apprise_that_is_not_installed_is_said(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.skipif(importlib.util.find_spec("apprise") is None, reason="the extra `notify` is not installed")
-async def test_the_real_apprise_delivers_to_a_real_receiver(tmp_path: Path) -> None:
+async def test_the_real_apprise_delivers_to_a_real_receiver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "all_proxy"):  # no proxy leads to this machine
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
     with receiving() as receiver:
         async with commands() as run:
             channel = apprise(tmp_path, run, f"json://127.0.0.1:{receiver.port}/here", timeout_ms=60_000)
