@@ -25,6 +25,7 @@ from lifebus_contract import (
 )
 from lifebus_supervisor.hook_intake.calls import HookCalls
 from support.adapters.calls import call, ids
+from support.patience import PATIENCE_S
 
 
 class HookBus:
@@ -45,7 +46,7 @@ class HookBus:
     async def call(self, native: HookCall) -> tuple[list[Receipt], HookAnswer]:
         """Return what a native hook call added to the ledger, and the native answer."""
         before = self.bus.ledger.head
-        answer = await HookCalls(self.bus, ADAPTERS, budget=2.0).handle(native)
+        answer = await HookCalls(self.bus, ADAPTERS, budget=PATIENCE_S).handle(native)
         page = await self.bus.ledger.read(Query(after=before))
         return [decode_json(one.receipt, Receipt) for one in page.stored], answer
 
