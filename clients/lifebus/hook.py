@@ -81,31 +81,20 @@ class _Call:
         self.pid = posix.getppid()
         self.call_id = call_id or "hook-" + hex(int(time() * 1000))[2:] + "-" + posix.urandom(8).hex()  # noqa: FURB116
         self.stdin, self.size = b"", 0
-        self._chunks: list[bytes] = []
-        self._has_ended = False
 
-    def read_stdin(self, most: int = sys.maxsize) -> None:
-        """Read until the harness closes stdin; a payload over the limit is counted to its end, and not kept."""
+    def read_stdin(self) -> None:
+        """Read until the harness closes stdin, or what is there when the time is over; beyond the limit, count only."""
+        chunks: list[bytes] = []
         try:
-            while self.size < most and not posix.isatty(0) and (chunk := posix.read(0, 65_536)):
+            while not posix.isatty(0) and (chunk := posix.read(0, 65_536)):
                 self.size += len(chunk)
                 if self.size <= _MAX_STDIN:
-                    self._chunks.append(chunk)
+                    chunks.append(chunk)
+                elif not signal.getitimer(signal.ITIMER_REAL)[0]:
+                    break
         except OSError:  # the harness gave no stdin, or no more of it in time
             pass
-        finally:  # also when the time is over: what has come goes to the spool
-            self.stdin = b"".join(self._chunks) if self.size <= _MAX_STDIN else b""
-        self._has_ended = True
-
-    def read_rest(self) -> None:
-        """Where the time is over, read what is there all the same: a busy machine may not have let us read before."""
-        try:
-            if not self._has_ended:
-                posix.set_blocking(0, False)
-                self.read_stdin(_MAX_STDIN + 1)
-                posix.set_blocking(0, True)  # whoever shares it finds it as it was
-        except OSError:  # the harness gave no stdin
-            pass
+        self.stdin = b"".join(chunks) if self.size <= _MAX_STDIN else b""
 
     def message(self, marks: str = "") -> bytes:
         """Return the header line and stdin as the hook server reads them; `marks` are more members of the header."""
@@ -253,7 +242,6 @@ def _spool_in_time(call: _Call) -> None:
     """
     try:
         _handle_ending(_go_on)
-        call.read_rest()
         _arm(signal.getitimer(signal.ITIMER_REAL)[0] + _SPOOL_S, _detach)
         _spool(call)
     except _Detached:  # a lock that was held does not pass to a child, and a call that comes twice counts once
@@ -324,6 +312,11 @@ def _give_up(*_: object) -> None:
     raise _GivenUp
 
 
+def _stop_waiting(*_: object) -> None:
+    """Signal handler: wait for no more of stdin.  To raise here would lose what a read has just returned."""
+    posix.set_blocking(0, False)
+
+
 def _go_on(*_: object) -> None:
     """Signal handler: do nothing; not SIG_IGN, which complains on stderr where a signal is pending already."""
 
@@ -378,9 +371,13 @@ def main(arguments: list[str]) -> int:
     try:
         # A payload that is cut off is worth nothing, so the harness waits until stdin has been read.
         _handle_ending(_go_on)
-        _arm(_EXCHANGE_S, _give_up)
+        _arm(_EXCHANGE_S, _stop_waiting)
         call.read_stdin()
         _handle_ending(_give_up)
+        signal.signal(signal.SIGALRM, _give_up)
+        if not signal.getitimer(signal.ITIMER_REAL)[0]:
+            posix.set_blocking(0, True)  # whoever shares it finds it as it was
+            _give_up()
         code, stdout = _ask(call.message())
     except BaseException:  # noqa: BLE001  the harness must not see it, and the call must not be lost
         try:

@@ -242,7 +242,7 @@ import sys, types
 hook = types.ModuleType("hook")
 exec(compile(open(sys.argv[1]).read(), sys.argv[1], "exec"), hook.__dict__)
 arm = hook._arm
-hook._arm = lambda seconds, handler: handler() if handler is hook._give_up else arm(seconds, handler)
+hook._arm = lambda seconds, handler: handler() if handler is hook._stop_waiting else arm(seconds, handler)
 hook._end(hook.main(sys.argv[2:]))
 """
 """The hook, on a machine that does not let it read stdin before its time is over."""
@@ -253,6 +253,27 @@ def test_what_is_there_when_the_time_is_over_is_in_the_spool_though_nothing_was_
     box.command = (sys.executable, "-I", "-S", "-c", SLOW, str(HOOK))
     assert_silent(box.run(b"x" * size))
     assert [call.stdin for call in box.spooled(1)] == [b"x" * size]
+
+
+BETWEEN = """
+import signal, sys, types
+hook = types.ModuleType("hook")
+exec(compile(open(sys.argv[1]).read(), sys.argv[1], "exec"), hook.__dict__)
+def read(descriptor, size, read=hook.posix.read):
+    data = read(descriptor, size)
+    signal.raise_signal(signal.SIGALRM)
+    return data
+hook.posix.read = read
+hook._end(hook.main(sys.argv[2:]))
+"""
+"""The hook, whose time is over just when something was read and nobody has got it yet."""
+
+
+def test_what_is_read_when_the_time_is_over_is_not_lost(box: HookBox) -> None:
+    box.command = (sys.executable, "-I", "-S", "-c", BETWEEN, str(HOOK))
+    payload = os.urandom(200_000)
+    assert_silent(box.run(payload))
+    assert [call.stdin for call in box.spooled(1)] == [payload]
 
 
 def test_a_stdin_without_an_end_is_not_waited_for_when_the_time_is_over(box: HookBox) -> None:
