@@ -16,6 +16,7 @@ from lifebus_contract.flows import OutcomeKind, ProcessLimits
 from lifebus_supervisor.runtime import step_process
 from lifebus_supervisor.runtime.step_process import StepCommand, StepEnd, run_step, wait_for_earlier
 from lifebus_transports.processes.shim_child import ShimChild
+from lifebus_transports.processes.shim_pool import SHIMS
 from lifebus_transports.shims.messages import ShimCommand
 from support.leftovers import MARK, marked
 from support.patience import PATIENCE_S, SOON_S
@@ -312,6 +313,7 @@ LIMITED = {
 
 @pytest.mark.parametrize("name", LIMITED)
 async def test_limits_of_the_system_hold_for_the_step_and_for_nobody_else(tmp_path: Path, name: str) -> None:
+    SHIMS.close()  # those of other tests have the limits that were there when they were started
     limits, script, expected = LIMITED[name]
     assert brief(await run(python_step(tmp_path, script, limits=limits))) == expected
     unlimited = "import resource\nprint([resource.getrlimit(n) for n in range(16)])"
