@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -16,8 +17,11 @@ import lifebus
 from lifebus_contract.jobs import NewJob, SuggestionStatus
 from lifebus_contract.transcripts import EntryRole, EntryStatus, TranscriptEntry
 from lifebus_supervisor.configuration.settings import RetentionSettings
+from lifebus_transports.http.counters import GatewayCounters
+from lifebus_transports.http.events import EventResponse
 from lifebus_transports.http.following import pages
 from lifebus_transports.http.following import stream as streams
+from lifebus_transports.http.following.frames import PongFrame
 from support.broker_process import until
 from support.integration.observing import EVENT, signal
 from support.parts import sessions_of
@@ -309,6 +313,22 @@ async def test_a_client_that_does_not_read_is_let_go_and_loses_nothing(kind: str
         # Nothing of what waited for it stays: its connection is gone, too.
         await until(lambda: daemon.gateway.streams == 0)
         assert await sequences_of(address, topic, number) == list(range(1, number + 1))
+
+
+async def test_a_client_that_does_not_read_the_last_record_there_is_counts_as_one_that_does_not_read() -> None:
+    idle: Any = SimpleNamespace(following=nullcontext, read=anyio.sleep_forever)
+    following: Any = SimpleNamespace(counters=GatewayCounters(), send_s=0.01, closing=anyio.Event())
+    sent, aborted = list[Any](), list[bool]()
+
+    async def send(message: Any) -> None:
+        if sent and sent[-1]["type"] == "http.response.body":  # the buffers are full, and the next piece waits
+            await anyio.sleep_forever()
+        sent.append(message)
+
+    response = EventResponse(following, idle, PongFrame())
+    with anyio.fail_after(PATIENCE_S):
+        await response({"state": {"abort": lambda: aborted.append(True)}}, anyio.sleep_forever, send)  # type: ignore[arg-type]
+    assert (len(sent), following.counters.ended_slow, aborted) == (2, 1, [True])
 
 
 async def test_a_client_that_is_late_is_told_so_and_gets_everything(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,10 +40,10 @@ class EventStreams:
             return respond(refusal.reply)
         if request.method == "HEAD":
             return Response(headers={"Content-Type": "text/event-stream"})
-        return _EventResponse(self._following, stream, first)
+        return EventResponse(self._following, stream, first)
 
 
-class _EventResponse(Response):
+class EventResponse(Response):
     """An answer that goes on until its client leaves, does not read, or the gateway stops."""
 
     def __init__(self, following: Following, stream: TopicStream, first: ControlFrame) -> None:
@@ -73,7 +73,10 @@ class _EventResponse(Response):
         while True:
             try:
                 with anyio.fail_after(self._following.send_s):
-                    await send({"type": "http.response.body", "body": data, "more_body": True})
+                    # What is too much for the buffers is waited for by the next piece: an empty one waits now, and
+                    # a client that does not read is found out also where nothing follows.
+                    for piece in (data, b""):
+                        await send({"type": "http.response.body", "body": piece, "more_body": True})
             except TimeoutError:
                 # What is in its buffers stands before a last id that the client has: it continues there.
                 self._following.counters.ended_slow += 1
