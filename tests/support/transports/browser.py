@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 import shutil
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -183,12 +184,17 @@ class Page:
                 self.faults.append(entry["text"])
 
 
+def browser_environment(home: Path) -> dict[str, str]:
+    """The environment of a browser that leaves everything, downloads too, below a home of its own."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("XDG_")} | {"HOME": str(home)}
+
+
 @asynccontextmanager
 async def open_page(directory: Path) -> AsyncGenerator[Page]:
     """A page of a new browser."""
     command: list[str] = [str(BROWSER), *_FLAGS, f"--user-data-dir={directory}"]
     async with (
-        await anyio.open_process(command, stdout=DEVNULL, stderr=PIPE) as process,
+        await anyio.open_process(command, stdout=DEVNULL, stderr=PIPE, env=browser_environment(directory)) as process,
         anyio.create_task_group() as tasks,
     ):
         try:

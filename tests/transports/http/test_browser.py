@@ -16,6 +16,7 @@ import pytest
 from support.broker_process import until
 from support.paths import REPOSITORY
 from support.patience import PATIENCE_S
+from support.transports.browser import browser_environment
 from support.transports.gateway import Address, running_gateway
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -75,7 +76,8 @@ async def visit(found: Site, address: Address, directory: Path, only: str = "") 
     )
     command: list[Any] = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]
     command += ["--disable-background-networking", "--disable-component-update", f"--user-data-dir={directory}"]
-    process = await anyio.open_process([*command, f"{found.origin}/?{query}"], stdout=DEVNULL, stderr=DEVNULL)
+    command.append(f"{found.origin}/?{query}")
+    process = await anyio.open_process(command, stdout=DEVNULL, stderr=DEVNULL, env=browser_environment(directory))
     async with process:
         with anyio.fail_after(2 * PATIENCE_S):
             await found.came.wait()
