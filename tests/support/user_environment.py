@@ -46,7 +46,8 @@ def environment(directory: Path, wheel: Path) -> Path:
 def check(python: Path, *paths: Path) -> tuple[int, str]:
     """Check files as `mypy --strict` does in a project that has this environment; return its exit code and words."""
     arguments = ["--strict", "--python-executable", str(python), "--cache-dir", str(python.parents[1] / "cache")]
-    command = [sys.executable, "-m", "mypy", "--config-file=", *arguments, *map(str, paths)]
+    # Whatever the environment says of colours.
+    command = [sys.executable, "-m", "mypy", "--config-file=", "--no-color-output", *arguments, *map(str, paths)]
     done = subprocess.run(
         command, cwd=python.parents[1], capture_output=True, check=False, timeout=PATIENCE_S, text=True
     )

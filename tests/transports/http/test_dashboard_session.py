@@ -90,4 +90,5 @@ async def test_what_is_missing_of_a_session_is_hatched_and_named(tmp_path: Path)
         await enter(page, daemon)
         await page.open(f"{address.url}/#/session/codex/s1")
         await page.shows("receipts 1 to 10 are not kept any more")
-        assert await page.run("document.querySelectorAll('.gap rect[fill=\"url(#hatching)\"]').length") == 1
+        # What is drawn comes a moment after the words.
+        await page.until("document.querySelectorAll('.gap rect[fill=\"url(#hatching)\"]').length === 1")
