@@ -19,7 +19,7 @@ from lifebus_adapters.shared.assets import InstallRequest, OwnedFile
 from lifebus_adapters.shared.launcher import launcher_files, launcher_path
 from lifebus_adapters.shared.telemetry import Surroundings
 from lifebus_contract import IntegrationMode
-from lifebus_transports.hooks.spool import split_records
+from support.clients.hook_box import spooled_in
 from support.clients.proxy_box import eventually
 from support.patience import PATIENCE_S
 from support.running import short_directory
@@ -78,9 +78,7 @@ class Place:
 
     def spooled(self) -> list[bytes]:
         """Return the payload of each spooled call."""
-        calls = self.base / "state" / "spool" / "calls"
-        records = split_records(calls.read_bytes()) if calls.exists() else ()
-        return [record.stdin for record in records if record is not None]
+        return [record.stdin for record in spooled_in(self.base / "state" / "spool")[0]]
 
     def calls(self) -> list[dict[str, Any]]:
         """Wait for the start and the end, and return both: on a busy machine the end may be in the spool first."""

@@ -120,15 +120,22 @@ class HookBox:
         A hook on a slow machine lets its harness go first, and has a child spool the call.
         """
         until = time.monotonic() + PATIENCE_S
-        while len(found := self._spooled()) < count and time.monotonic() < until:
+        while (torn := (found := spooled_in(self.spool))[1]) or len(found[0]) < count:
+            if time.monotonic() > until:
+                break
             time.sleep(0.005)
-        return found
+        assert not torn
+        return [record.call for record in found[0]]
 
-    def _spooled(self) -> list[HookCall]:
-        file = self.spool / "calls"
-        records = list(split_records(file.read_bytes())) if file.exists() else []
-        assert None not in records
-        return [record.call for record in records if record is not None]
+
+def spooled_in(spool: Path) -> tuple[list[CallMessage], bool]:
+    """Return the whole calls in a spool, and whether there is something else: one that is being written just now.
+
+    Each is there once: a hook whose time is over behind its write has a child write the call again.
+    """
+    file = spool / "calls"
+    records = list(split_records(file.read_bytes())) if file.exists() else []
+    return list({one.header.call_id: one for one in records if one is not None}.values()), None in records
 
 
 @contextmanager

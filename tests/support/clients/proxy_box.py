@@ -17,7 +17,7 @@ import psutil
 
 from lifebus.proxy.shared_memory import REPORTED
 from lifebus_transports.framing.hook_frames import CallMessage
-from lifebus_transports.hooks.spool import split_records
+from support.clients.hook_box import spooled_in
 from support.paths import SUPPORT
 from support.patience import PATIENCE_S
 from support.running import short_directory
@@ -134,8 +134,7 @@ class ProxyBox:
 
     def final_calls(self) -> list[CallMessage]:
         """What observers have left in the spool."""
-        file = self.base / "state" / "spool" / "calls"
-        return [frame for frame in split_records(file.read_bytes()) if frame] if file.exists() else []
+        return spooled_in(self.base / "state" / "spool")[0]
 
 
 @contextmanager
