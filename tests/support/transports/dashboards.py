@@ -29,8 +29,10 @@ POSITIONS: Final = """
   const list = document.querySelector('.list');
   const found = new Set();
   for (let top = 0; top <= list.scrollHeight; top += list.clientHeight / 2) {
-    list.scrollTop = top;
-    await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+    do { // again where the page has gone to the end meanwhile, because it had just drawn what came
+      list.scrollTop = top;
+      await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+    } while (Math.abs(list.scrollTop - Math.min(top, list.scrollHeight - list.clientHeight)) > 1);
     for (const one of list.querySelectorAll('.position')) found.add(Number(one.textContent));
   }
   return [...found].sort((one, other) => one - other);
