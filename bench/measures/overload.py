@@ -24,13 +24,13 @@ from bench.workload import Item, Peer, Rate, RefusedError, items, percentile
 from lifebus_contract import LifebusError
 
 FLOODERS: Final = 4
-BATCH: Final = 64
+BATCH: Final = 128
 IN_FLIGHT: Final = 2_048
-TIMES: Final = 10
+TIMES: Final = 12
 _PAUSE_S: Final = 0.1
 _HOOK_PAUSE_S: Final = 0.6
 _SAMPLE: Final = 10_000
-_MOST: Final = 200_000
+_MOST: Final = 280_000
 _QUIET_S: Final = 2.0
 _LOOK_S: Final = 0.02
 # Forked, so that each client is the object that the parent made, with the receipts that it made.
