@@ -61,7 +61,8 @@ class BrokerProcess:
         return self._process.poll() is None
 
     def signal(self, number: signal.Signals) -> None:
-        os.kill(self.pid, number)
+        """Signal it, if it still runs."""
+        self._process.send_signal(number)
 
     def limit_file_size(self, limit: int) -> None:
         """Let no file of the broker grow beyond the limit from now on: a write beyond it fails."""
