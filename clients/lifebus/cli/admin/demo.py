@@ -1,5 +1,6 @@
 """`lifebus demo`."""
 
+import logging
 import sys
 from typing import Annotated, Final
 
@@ -30,6 +31,8 @@ def demo(*, speed: Annotated[float | None, Parameter(name="--speed")] = None, ch
     from lifebus_supervisor.daemon.logging import configure  # noqa: PLC0415
 
     configure(LogSettings(level="error", format="console"))  # the table is the output here, not the client's log
+    # A hook may be cancelled in the moment of its end: asyncio would warn that it has not seen this end itself.
+    logging.getLogger("asyncio").setLevel(logging.ERROR)
     colored = color_wanted(sys.stdout)
     console = PipeConsole(
         quiet=check,
