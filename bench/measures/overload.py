@@ -1,7 +1,7 @@
 """Far more than a system can do for a minute: four clients that flood, and a fifth that asks ten times a second.
 
-The flooders offer ten times what the system does alone, and what it refuses once more.  The fifth client is measured,
-and of lifebus the refusals and the hooks that come meanwhile as well.
+The flooders are to offer twelve times what the system does alone, and manage ten; what it refuses they offer once more.
+The fifth client is measured, and of lifebus the refusals and the hooks that come meanwhile as well.
 """
 
 import multiprocessing

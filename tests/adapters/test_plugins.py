@@ -15,7 +15,8 @@ from lifebus_adapters import ADAPTERS, HookAnswer, HookCall
 from lifebus_adapters.shared.telemetry import Usage
 from lifebus_transports.hooks.server import serve_hooks
 from support.adapters.calls import ids
-from support.adapters.plugins import LIMIT_S, NODE, PluginRun, calls_in, plugin_text
+from support.adapters.plugins import LIMIT_S, NODE, PluginRun, plugin_text
+from support.clients.hook_box import spooled_in
 from support.paths import CAPTURES
 from support.running import short_directory
 
@@ -241,8 +242,9 @@ def test_calls_that_wait_for_a_hung_broker_give_up_together(directory: Path) -> 
         _, seconds = plugin_run.play(OPENCODE + f"await Promise.all([{', '.join(events)}])")
         # One after the other they would take at least this, on the fastest machine; at once it is one limit.
         assert seconds < CALLS * LIMIT_S
-        spooled = plugin_run.spooled(CALLS)
-    assert {call.partition(b"-")[0] for call in calls_in(spooled)} == {b"plugin"}
+        plugin_run.spooled(CALLS)
+    found, _ = spooled_in(directory / "state" / "spool")
+    assert {one.header.call_id.partition("-")[0] for one in found} == {"plugin"}
 
 
 def test_a_directory_that_others_may_enter_is_not_trusted(directory: Path) -> None:

@@ -14,14 +14,14 @@ import pytest
 from support.clients.hook_box import HookBox
 from support.command_line import Shell, broker_up
 from support.leftovers import has_ended
-from support.patience import PATIENCE_S
+from support.patience import PATIENCE
 
 
 @pytest.fixture
 def detaching(alone: Shell) -> Iterator[Shell]:
     """A shell whose broker in the background, if one is left, is gone at the end."""
     yield alone
-    alone.call("down", "--timeout", f"{PATIENCE_S:g}s")
+    alone.call("down", "--timeout", PATIENCE)
 
 
 def _events(shell: Shell) -> list[tuple[str, str]]:

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-import psutil
 import pytest
 
 from support.command_line import Shell, broker_up
 from support.flow_files import AT_ONCE, HELD, process_of, tell, write
+from support.leftovers import has_ended
 from support.patience import PATIENCE_S
 from support.running import short_directory
 
@@ -22,14 +22,6 @@ def shell() -> Iterator[Shell]:
         shell = Shell(directory)
         with broker_up(shell):
             yield shell
-
-
-def is_over(pid: int) -> bool:
-    """Whether a process runs no more; whose child it became need not have asked how it ended."""
-    try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
 
 
 def test_a_file_is_explained_or_its_mistakes_are(tmp_path: Path, alone: Shell) -> None:
@@ -176,7 +168,7 @@ def test_an_aborted_run_ends_what_runs_and_says_so_to_who_follows(project: Path,
         assert following.wait(PATIENCE_S) == 3
     assert "aborted after" in out.decode()
     assert "enough" in out.decode()
-    assert is_over(pid)
+    assert has_ended(pid)
 
 
 def test_ctrl_c_leaves_the_run_with_the_broker(project: Path, shell: Shell) -> None:
@@ -239,7 +231,7 @@ def test_a_run_outlives_the_command_that_ran_it(project: Path, shell: Shell, num
     assert code == {signal.SIGINT: 130, signal.SIGTERM: 5}.get(signal.Signals(number), -signal.SIGKILL)
     with shell.started("flow", "resume", run_id) as following:
         assert process_of(project) != pid
-        assert is_over(pid)
+        assert has_ended(pid)
         tell(project, "again")
         assert following.wait(PATIENCE_S) == 0
     tries = shell.call("flow", "show", run_id, "--json").json["run"]["steps"][1]["tries"]
@@ -272,7 +264,7 @@ def test_a_second_ctrl_c_does_not_wait_for_a_program_that_will_not_end(project: 
                 break
         running.send_signal(signal.SIGINT)
         assert running.wait(PATIENCE_S) == 130
-    assert is_over(pid)
+    assert has_ended(pid)
     with shell.started("flow", "resume", "deaf-1") as following:
         process_of(project)
         tell(project)

@@ -11,10 +11,10 @@ import pytest
 from lifebus_adapters import ADAPTERS
 from lifebus_adapters.shared.harness_assets import skill_file
 from support.command_line import Shell, broker_up
-from support.patience import PATIENCE_MS, PATIENCE_S
+from support.patience import PATIENCE, PATIENCE_S
 from support.running import short_directory
 
-PATIENT = ("--timeout", f"{PATIENCE_MS}ms")
+PATIENT = ("--timeout", PATIENCE)
 """The time of the canaries that are lost, where none is."""
 
 

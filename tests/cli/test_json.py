@@ -19,7 +19,7 @@ from support.command_line import Ran, Shell, broker_up
 from support.flow_files import write
 from support.integration.observing import Observer, signal
 from support.loa.plain_runtime import PLAIN
-from support.patience import PATIENCE_S
+from support.patience import PATIENCE
 from support.running import short_directory
 from support.service_manager import put_manager
 from support.shapes.command_tree import commands
@@ -355,7 +355,7 @@ def test_hooks(alone: Shell, check: Checker) -> None:
 def test_a_broker_in_the_background_and_as_a_service(alone: Shell, check: Checker) -> None:
     check(alone, "up", "--detach", "--http", apart=True)
     check(alone, "dashboard", "--write")
-    check(alone, "down", "--timeout", f"{PATIENCE_S:g}s")
+    check(alone, "down", "--timeout", PATIENCE)
     check(alone, "down")
     with short_directory() as top:
         (top / "home").mkdir(mode=0o700)
@@ -369,7 +369,7 @@ def test_a_broker_in_the_background_and_as_a_service(alone: Shell, check: Checke
             check(shell, "service restart")
             check(shell, "service remove", "--yes")
         finally:
-            shell.call("down", "--timeout", f"{PATIENCE_S:g}s")
+            shell.call("down", "--timeout", PATIENCE)
 
 
 def test_renewal(check: Checker) -> None:

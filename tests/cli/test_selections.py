@@ -10,7 +10,7 @@ import pytest
 from lifebus.blocking import connect
 from lifebus_transports.messages.reads import Backfill
 from support.command_line import Shell, broker_up
-from support.patience import PATIENCE_MS, PATIENCE_S
+from support.patience import PATIENCE, PATIENCE_S
 from support.running import short_directory
 
 PROMPT: dict[str, Any] = {"hook_event_name": "UserPromptSubmit", "prompt_id": "t1", "prompt": "PRIVATE"}
@@ -45,7 +45,7 @@ def told() -> Iterator[Shell]:
                     hook(shell, session, payload)
             shell.call("emit", "session.started", "--adapter", "codex", "--session", "s1", *REFUSED)
             # The time is that of the canaries that are lost, and none is.
-            assert shell.call("hooks", "test", "claude", "--timeout", f"{PATIENCE_MS}ms").code == 0
+            assert shell.call("hooks", "test", "claude", "--timeout", PATIENCE).code == 0
             yield shell
 
 

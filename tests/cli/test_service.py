@@ -7,7 +7,7 @@ import pytest
 
 from support.clients.hook_box import HookBox
 from support.command_line import Ran, Shell
-from support.patience import PATIENCE_S
+from support.patience import PATIENCE
 from support.running import short_directory
 from support.service_manager import put_manager, told
 
@@ -39,7 +39,7 @@ def serviced(request: pytest.FixtureRequest) -> Iterator[Serviced]:
         try:
             yield here
         finally:
-            here.shell.call("down", "--timeout", f"{PATIENCE_S:g}s")
+            here.shell.call("down", "--timeout", PATIENCE)
 
 
 def test_the_whole_life_of_a_service(serviced: Serviced) -> None:

@@ -20,7 +20,7 @@ from lifebus.cli.arguments import parse_moment
 from lifebus.cli.exit_codes import UsageError
 from lifebus.cli.terminal import fitting
 from support.command_line import Shell, broker_up, fork
-from support.patience import PATIENCE_S
+from support.patience import PATIENCE, PATIENCE_S
 
 NOW = datetime(2026, 11, 23, 10, 30, tzinfo=UTC).timestamp()  # a Monday, 11:30 in Berlin
 
@@ -179,7 +179,7 @@ def completed(shell: Shell, *words: str) -> list[str]:
 
 
 def test_a_shell_completes_values(bus: Shell, alone: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choices, "_PATIENCE", f"{PATIENCE_S:g}s")
+    monkeypatch.setattr(choices, "_PATIENCE", PATIENCE)
     assert "frame.opened" in completed(alone, "tail", "--event", "")
     assert "session.started" in completed(alone, "tail", "--event", "frame.opened", "")
     assert {"codex", "claude"} <= set(completed(alone, "sessions", "--adapter", ""))

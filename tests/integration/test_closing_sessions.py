@@ -13,7 +13,7 @@ from lifebus_supervisor.daemon.composition import Daemon
 from lifebus_supervisor.daemon.lifecycle import running
 from lifebus_transports.messages.reads import Backfill
 from support.integration.following import until
-from support.integration.hook_calls import hand_over
+from support.integration.hooking import call_hook
 from support.integration.observing import Observer, drain_signals, signal
 from support.running import connected, running_bus, settings_in, short_directory
 from support.transcripts.boxes import entry
@@ -24,10 +24,10 @@ CLAUDE, CODEX = ("claude", "s1"), ("codex", "t1")
 async def working(daemon: Daemon) -> None:
     """A session of Claude Code with a turn, a sub-agent in it, and a permission that is waited for."""
     about = {"session_id": "s1", "prompt_id": "p1"}
-    await hand_over(daemon, "claude", "SessionStart", session_id="s1", source="startup")
-    await hand_over(daemon, "claude", "UserPromptSubmit", prompt="PRIVATE", **about)
-    await hand_over(daemon, "claude", "SubagentStart", agent_id="a1", agent_type="explorer", **about)
-    await hand_over(daemon, "claude", "PermissionRequest", tool_name="Bash", tool_input={}, **about)
+    await call_hook(daemon, "claude", hook_event_name="SessionStart", session_id="s1", source="startup")
+    await call_hook(daemon, "claude", hook_event_name="UserPromptSubmit", prompt="PRIVATE", **about)
+    await call_hook(daemon, "claude", hook_event_name="SubagentStart", agent_id="a1", agent_type="explorer", **about)
+    await call_hook(daemon, "claude", hook_event_name="PermissionRequest", tool_name="Bash", tool_input={}, **about)
 
 
 async def recorded(bus: lifebus.Bus, after: int = 0) -> list[dict[str, Any]]:
@@ -73,7 +73,8 @@ async def test_whoever_still_works_in_a_closed_session_opens_it_again() -> None:
         await working(daemon)
         await bus.close_session(CLAUDE)
         before = daemon.bus.ledger.head
-        await hand_over(daemon, "claude", "UserPromptSubmit", prompt="PRIVATE", session_id="s1", prompt_id="p2")
+        about = {"session_id": "s1", "prompt_id": "p2"}
+        await call_hook(daemon, "claude", hook_event_name="UserPromptSubmit", prompt="PRIVATE", **about)
         events = [event for event, resumed in told(await recorded(bus, before), "resumed") if resumed]
         assert events == ["session.starting", "session.started"]
         (head,) = await bus.sessions(CLAUDE)

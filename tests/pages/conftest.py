@@ -6,7 +6,7 @@ import pytest
 
 from support.command_line import Shell
 from support.pages import Reader
-from support.patience import PATIENCE_S
+from support.patience import PATIENCE
 from support.running import short_directory
 
 
@@ -15,4 +15,4 @@ def reader() -> Iterator[Reader]:
     with short_directory() as home:
         yield Reader(home)
         if (home / "run").exists():  # what the page started in the background is gone at the end
-            Shell(home).call("down", "--timeout", f"{PATIENCE_S:g}s")
+            Shell(home).call("down", "--timeout", PATIENCE)

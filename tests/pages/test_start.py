@@ -10,7 +10,7 @@ import pytest
 from support.clients.patient_hook import patient_hook
 from support.command_line import Shell
 from support.pages import Page, Reader
-from support.patience import PATIENCE_S
+from support.patience import PATIENCE, PATIENCE_S
 from support.running import short_directory
 
 PAGE = Page("start.md")
@@ -31,7 +31,7 @@ def reader() -> Iterator[Reader]:
     with short_directory() as home:
         (home / "api").mkdir()
         yield Reader(home)
-        Shell(home).call("down", "--timeout", f"{PATIENCE_S:g}s")
+        Shell(home).call("down", "--timeout", PATIENCE)
 
 
 def test_every_step_of_start_does_what_it_says(reader: Reader) -> None:

@@ -14,6 +14,9 @@ PATIENCE_S: Final = float(os.environ.get("LIFEBUS_TEST_PATIENCE") or 60)
 PATIENCE_MS: Final = round(PATIENCE_S * 1_000)
 """The same in milliseconds, as sockets have it."""
 
+PATIENCE: Final = f"{PATIENCE_S:g}s"
+"""The same as commands take it."""
+
 SOON_S: Final = PATIENCE_S / 2
 """What a moment may take on a machine under load, where what it is told from takes minutes or for ever."""
 

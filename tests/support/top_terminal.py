@@ -17,7 +17,7 @@ import pyte
 from lifebus.top.cells import BEGIN, END
 from support.command_line import Shell, fork
 from support.fork_server import Forked
-from support.patience import PATIENCE_S
+from support.patience import PATIENCE, PATIENCE_S
 
 ENTER = b"\x1b[?1049h"
 LEAVE = b"\x1b[?1049l"
@@ -96,9 +96,7 @@ def top_on_terminal(
     ours, theirs = pty.openpty()
     set_size(ours, columns, lines)
     environment = {**shell.environment, "TERM": "xterm-256color", **variables}
-    process = fork(
-        ["top", "--timeout", f"{PATIENCE_S:g}s", *arguments], environment, stdin=theirs, stdout=theirs, stderr=theirs
-    )
+    process = fork(["top", "--timeout", PATIENCE, *arguments], environment, stdin=theirs, stdout=theirs, stderr=theirs)
     try:
         yield TopTerminal(ours, theirs, process, (columns, lines))
     finally:

@@ -12,6 +12,8 @@ import anyio
 import msgspec
 from msgspec import Struct
 
+from lifebus_transports.hooks.filled_pipe import filled_pipe
+
 HARNESSES: Final = {"codex": "Codex CLI", "claude": "Claude Code", "gemini": "Gemini CLI"}
 """The harnesses of the demonstration: adapter id and name."""
 
@@ -86,7 +88,7 @@ class Replayer:
                 await self._call(recording.adapter, step)
 
     async def _call(self, adapter: str, step: HookStep) -> None:
-        stdin = _pipe_with(bytes(step.stdin))
+        stdin = filled_pipe(bytes(step.stdin))
         try:
             ran = await anyio.run_process(
                 # Exactly the command line that harnesses get.
@@ -102,21 +104,3 @@ class Replayer:
         result = HookResult(adapter, step.hook, ran.returncode, ran.stdout)
         self.results.append(result)
         self._on_result(result)
-
-
-def _pipe_with(data: bytes) -> int:
-    """Return the reading end of a pipe that holds the data: writing cannot fail when a hook gives up early.
-
-    Raises:
-        BlockingIOError: more data than a pipe holds, which no recorded call has.
-    """
-    reading, writing = os.pipe()
-    os.set_blocking(writing, False)
-    try:
-        written = os.write(writing, data)
-    finally:
-        os.close(writing)
-    if written != len(data):
-        os.close(reading)
-        raise BlockingIOError("a recorded call is larger than a pipe")
-    return reading

@@ -4,12 +4,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 import msgspec
 
 import lifebus
 from lifebus.observer.sender import ObservedRun
+from lifebus_transports.hooks.filled_pipe import filled_pipe
 from lifebus_transports.messages.signals import ObservedLoss
 
 _HOOK: Final = "app_server_end"
@@ -34,16 +35,11 @@ def call_final_hook(run: ObservedRun, runtime_dir: Path, code: int | None, lost:
     # The hook's spool belongs to the broker that was not there, so the directories must be the same.
     environment = {**os.environ, "LIFEBUS_RUNTIME_DIR": str(runtime_dir)}
     try:
-        with _filled(msgspec.json.encode(call)) as stdin:
+        stdin = filled_pipe(msgspec.json.encode(call))
+        try:
             process = subprocess.Popen(command, stdin=stdin, env=environment)  # noqa: S603  our own file
+        finally:
+            os.close(stdin)
         process.wait(seconds)
     except (OSError, subprocess.TimeoutExpired):
         return
-
-
-def _filled(data: bytes) -> BinaryIO:
-    """Return the reading end of a pipe with everything in it: the hook counts its time from its start."""
-    ours, theirs = os.pipe()
-    with os.fdopen(theirs, "wb") as pipe:
-        pipe.write(data)  # far less than a pipe holds: this waits for nobody to read it
-    return os.fdopen(ours, "rb")

@@ -220,7 +220,7 @@ def compose_daemon(core: Core, stack: AsyncExitStack) -> Daemon:
     api = _compose_api(core, receipts, status)
     _publish_commits(core, receipts)
     # The request server last: everything that a request needs is there when the first one comes.
-    requests = sockets.serve_requests(api.submit, counters, lambda: _is_congested(core))
+    requests = sockets.serve_requests(api.submit, counters, partial(_is_congested, core))
     return Daemon(
         **structs.asdict(core),
         api=api,

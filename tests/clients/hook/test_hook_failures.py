@@ -124,15 +124,20 @@ def test_a_broker_of_another_user_is_not_believed(box: HookBox) -> None:
     assert len(box.spooled(1)) == 1
 
 
-def test_a_harness_that_never_closes_stdin_is_not_waited_for(box: HookBox) -> None:
+def assert_spooled_of_an_open_stdin(box: HookBox, data: bytes) -> None:
+    """A hook whose harness does not close its stdin ends all the same, spools what came, and leaves it as it was."""
     reading, writing = os.pipe()
-    os.write(writing, b'{"whole":true}')
+    os.write(writing, data)
     with box.start("codex", "Stop", stdin=reading) as hook:
         assert hook.wait(PATIENCE_S) == 0
     assert os.get_blocking(reading)
     for end in (reading, writing):
         os.close(end)
-    assert [call.stdin for call in box.spooled(1)] == [b'{"whole":true}']
+    assert [call.stdin for call in box.spooled(1)] == [data]
+
+
+def test_a_harness_that_never_closes_stdin_is_not_waited_for(box: HookBox) -> None:
+    assert_spooled_of_an_open_stdin(box, b'{"whole":true}')
 
 
 @pytest.mark.parametrize("number", ENDING)
@@ -278,14 +283,7 @@ def test_what_is_read_when_the_time_is_over_is_not_lost(box: HookBox) -> None:
 
 def test_a_stdin_without_an_end_is_not_waited_for_when_the_time_is_over(box: HookBox) -> None:
     box.command = (sys.executable, "-I", "-S", "-c", SLOW, str(HOOK))
-    reading, writing = os.pipe()
-    os.write(writing, b"half")
-    with box.start("codex", "Stop", stdin=reading) as hook:
-        assert hook.wait(PATIENCE_S) == 0
-    assert os.get_blocking(reading)
-    for end in (reading, writing):
-        os.close(end)
-    assert [call.stdin for call in box.spooled(1)] == [b"half"]
+    assert_spooled_of_an_open_stdin(box, b"half")
 
 
 @pytest.mark.parametrize("source", ["</dev/zero", "<&-"])

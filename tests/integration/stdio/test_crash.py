@@ -4,11 +4,10 @@ import pytest
 
 from support.broker_process import broker_process
 from support.integration.stdio_peers import Message, emission, emit, raw_peer
-from support.patience import PATIENCE_S
+from support.patience import PATIENCE
 from support.running import short_directory
 
 MANY = 300
-PATIENCE = f"{PATIENCE_S:g}s"
 
 
 async def test_a_killed_broker_costs_neither_an_answer_nor_a_receipt() -> None:

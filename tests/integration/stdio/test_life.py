@@ -24,11 +24,10 @@ from support.command_line import Shell
 from support.integration.following import emit as emit_many
 from support.integration.following import recorded, until
 from support.integration.stdio_peers import command, emission, emit, environment, raw_peer, start_stdio, stdio_peer
-from support.patience import PATIENCE_S
+from support.patience import PATIENCE, PATIENCE_S
 from support.running import connected, running_bus, short_directory, until_answered
 
 PING = b'{"id":1,"verb":"ping"}\n'
-PATIENCE = f"{PATIENCE_S:g}s"
 PONG = b'{"id":1,"ok":{}}\n'
 
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from lifebus_adapters.shared.assets import InstallRequest, OwnedFile
 from lifebus_adapters.shared.launcher import launcher_files, launcher_path
 from lifebus_adapters.shared.telemetry import Surroundings
 from lifebus_contract import IntegrationMode
+from support.clients.hook_box import spooled_in
 from support.patience import PATIENCE_MS, PATIENCE_S
 
 NODE = shutil.which("node")
@@ -33,11 +33,6 @@ def plugin_text(adapter_id: str, launcher: str, events: tuple[str, ...] | None =
     )
     texts = [item for item in ADAPTERS[adapter_id].assets.make(request) if isinstance(item, OwnedFile)]
     return next(item.contents for item in texts if item.path.endswith(".js"))
-
-
-def calls_in(spool: bytes) -> set[bytes]:
-    """Return the ids of the calls in a spool."""
-    return set(re.findall(rb'\{"v":1,"call_id":"([^"]+)"', spool))
 
 
 class PluginRun:
@@ -107,10 +102,9 @@ class PluginRun:
         calls = self.directory / "state" / "spool" / "calls"
         until, found = time.monotonic() + PATIENCE_S, 0
         while time.monotonic() < until:
-            data = calls.read_bytes() if calls.exists() else b""
-            found = len(calls_in(data))
+            found = len(spooled_in(calls.parent)[0])
             if found == count:
-                return data
+                return calls.read_bytes()
             time.sleep(0.01)
         there = sorted(path.name for path in calls.parent.iterdir())
         raise TimeoutError(f"{found} and not {count} calls in {calls}, beside {there}")

@@ -170,14 +170,17 @@ class RequestServer:
 
     def refuse(self, request: ZmqRequest, fault: LifebusError) -> bool:
         """Send a refusal."""
+        return self._refuse(request, encode_msgpack(RefusalInfo.of(fault)))
+
+    def _refuse(self, request: ZmqRequest, body: bytes) -> bool:
         self.counters.refused += 1
-        return self.send(request.routing_id, request.in_reply_to, ANSWER_REFUSED, RefusalInfo.of(fault))
+        return self._send(request.routing_id, encode_header(request.in_reply_to, ANSWER_REFUSED), body)
 
     def send(self, peer: bytes, correlation: int, verb: str, body: object) -> bool:
         """Send one message to a connection; False when it is gone or its queue is full, in messages or in bytes."""
-        return self._send_encoded(peer, encode_header(correlation, verb), encode_msgpack(body))
+        return self._send(peer, encode_header(correlation, verb), encode_msgpack(body))
 
-    def _send_encoded(self, peer: bytes, header: bytes, body: bytes) -> bool:
+    def _send(self, peer: bytes, header: bytes, body: bytes) -> bool:
         message = (peer, header, body)
         try:
             # ZeroMQ bounds a peer's queue in messages alone; of large ones, those would be gigabytes.
@@ -244,8 +247,7 @@ class RequestServer:
         backlog = self._recording if verb.records else self._others
         if not backlog.put(request.routing_id, (request, verb, body), len(body)):
             self.counters.overloaded += 1
-            self.counters.refused += 1
-            self._send_encoded(request.routing_id, encode_header(request.in_reply_to, ANSWER_REFUSED), _OVERLOADED)
+            self._refuse(request, _OVERLOADED)
 
     def _drop(self, peer: bytes) -> None:
         """Drop what waits of a connection that is gone."""
