@@ -2,8 +2,8 @@
 
 Run as ``python -m bench.measures.harnesses.hook [ROUNDS]``.  The server is a process of its own whose handler answers
 at once, so the figure is the hook's cost to a harness, without the ledger's.  The cases take turns, so that a noisy
-machine hurts them alike.  Aim: at most 1.25 times `python -I -S -c pass`.  Here the hook is compiled at each call;
-`bench.start` times an installed one.
+machine hurts them alike.  Aim: at most 1.25 times `python -I -S -c pass`.  The hook is run by the launcher, as an
+installation has it; `bench.start` times it with a broker that makes its receipts durable first.
 """
 
 import os
@@ -17,17 +17,15 @@ from pathlib import Path
 
 import anyio
 
-import lifebus
+from bench.start import installed_hook
 from lifebus_adapters.adapter import HookAnswer, HookCall
 from lifebus_transports.hooks.server import serve_hooks
 
 AIM = 1.25
 BARE_CASE, ANSWERED = "python -I -S -c pass", "hook, answered"
 PAYLOAD = b'{"session_id":"0000005d","hook_event_name":"UserPromptSubmit","cwd":"/home/dev/project","prompt":"%b"}'
-HOOK = str(Path(lifebus.__file__).with_name("hook.py"))
 SERVER = (sys.executable, "-m", "bench.measures.harnesses.hook", "--server")
 BARE = (sys.executable, "-I", "-S", "-c", "pass")
-CALL = (sys.executable, "-I", "-S", HOOK, "claude", "UserPromptSubmit")
 
 
 async def answer(_: HookCall) -> HookAnswer:
@@ -76,7 +74,8 @@ def take_turns(base: Path, rounds: int) -> dict[str, list[float]]:
     away = {**up, "LIFEBUS_RUNTIME_DIR": str(base / "nowhere")}
     payload = base / "payload"
     payload.write_bytes(PAYLOAD % (b"x" * 1000))
-    cases = {BARE_CASE: (BARE, up), ANSWERED: (CALL, up), "hook, spooled": (CALL, away)}
+    call = (installed_hook(base), "claude", "UserPromptSubmit")
+    cases = {BARE_CASE: (BARE, up), ANSWERED: (call, up), "hook, spooled": (call, away)}
     times: dict[str, list[float]] = {name: [] for name in cases}
     for turn in range(rounds + 5):
         for name, (command, environment) in cases.items():
