@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from lifebus_broker.ledger.log import LedgerLog
 from lifebus_broker.ledger.retention import Limits, PruneDecision
+from lifebus_broker.state.sealed import SealedItems
 from lifebus_contract import (
     FailureClass,
     LifecycleEvent,
@@ -368,6 +369,10 @@ class Ledger(Protocol):
     # both limits are the broker's settings, but only the writer sees how fast the disk fills
     def bound(self, *, keep: int, spare: int) -> None:
         """Keep working files small beside `keep` bytes (0 is any size), and leave `spare` bytes of the disk free."""
+        ...
+
+    def new_sealed_items(self) -> SealedItems:
+        """Return an empty place outside of memory where there is one, which is closed with the ledger; blocks."""
         ...
 
     # a connection of its own: a reading of the whole log must not hold up pages and lookups

@@ -40,6 +40,10 @@ class SealedItems(Protocol):
         """Return an independent copy."""
         ...
 
+    def close(self) -> None:
+        """Forget everything; it is not used any more."""
+        ...
+
 
 NewItems: TypeAlias = Callable[[], SealedItems]
 """Makes an empty one."""
@@ -75,3 +79,7 @@ class SealedInMemory:
     def copy(self) -> SealedItems:
         """Return an independent copy."""
         return SealedInMemory(self._items.items())
+
+    def close(self) -> None:
+        """Forget everything."""
+        self._items.clear()

@@ -6,11 +6,14 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
+import anyio.to_thread
 import msgspec
 import structlog
 
 from lifebus_broker.ledger.records import append_records, pages_of
 from lifebus_broker.ports import NewRecord
+from lifebus_broker.signals.order_positions import KeptPositions
+from lifebus_broker.state.sealed import SealedItems
 from lifebus_contract import LifebusError
 from lifebus_supervisor.configuration.file import ConfigurationError
 from lifebus_supervisor.configuration.settings import Settings
@@ -85,7 +88,8 @@ async def open_gateway(daemon: Daemon) -> AsyncGenerator[None]:
     settings = daemon.settings
     async with AsyncExitStack() as stack:
         try:
-            gateway = await stack.enter_async_context(_serving(daemon))
+            others = await anyio.to_thread.run_sync(daemon.bus.ledger.new_sealed_items)
+            gateway = await stack.enter_async_context(_serving(daemon, others))
         except LifebusError as fault:
             # Whoever started the broker has to change something: it is not started without what was asked for.
             raise ConfigurationError([fault.detail]) from fault
@@ -98,8 +102,8 @@ async def open_gateway(daemon: Daemon) -> AsyncGenerator[None]:
         yield
 
 
-def _serving(daemon: Daemon) -> "AbstractAsyncContextManager[Serving]":
-    """Return the gateway.
+def _serving(daemon: Daemon, others: SealedItems) -> "AbstractAsyncContextManager[Serving]":
+    """Return the gateway; `others` keeps up to where each thread is in its order, of those that are silent.
 
     Raises:
         LifebusError: `gateway_missing`: its libraries are not installed.
@@ -126,6 +130,7 @@ def _serving(daemon: Daemon) -> "AbstractAsyncContextManager[Serving]":
             calls=daemon.api,
             recorded=_Recorded(daemon),
             order=_OrderJournal(daemon),
+            positions=KeptPositions(others),
             kind_of=kind_of,
             has_queue=settings.queue.enabled,
             metrics=daemon.metrics,

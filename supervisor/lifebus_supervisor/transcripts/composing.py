@@ -58,7 +58,7 @@ def compose_transcripts(
     keep = settings.transcripts.keep_mb * _MIB
     if not ledger.capabilities.durable:
         keep = min(keep, _UNKEPT_BYTES)
-    marks = SessionMarks(ledger.journal)
+    marks = SessionMarks(ledger.journal, ledger.new_sealed_items)
     store = TranscriptStore(
         ledger.journal,
         signals,

@@ -1,14 +1,16 @@
 """Which sessions were deleted, and which belong to the broker's own workers: known to every door, for good."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Final, Protocol, Self
 
+import anyio.to_thread
 import msgspec
 from msgspec import Struct
 
 from lifebus_broker.ledger.records import append_records, pages_of
 from lifebus_broker.ports import Journal, NewRecord, Record
+from lifebus_broker.state.sealed import NewItems, SealedInMemory, SealedItems
 from lifebus_contract import InvalidRequest
 from lifebus_contract.transcripts import session_deleted
 
@@ -38,23 +40,31 @@ class _Marked(Struct, frozen=True, array_like=True):
     at_ms: int
     kind: SessionKind
 
+    def changes(self, known: "_Marked | None") -> bool:
+        """Whether it changes what a session is: a deleted one stays so, and the first time counts."""
+        return known is None or (known.kind, self.kind) == (SessionKind.SYSTEM, SessionKind.DELETED)
+
+
+_DECODER: Final = msgspec.msgpack.Decoder(_Marked)
+
 
 class SessionMarks:
-    """The marks of sessions, all of them in memory once `load` has returned."""
+    """The marks of sessions, all of them known once `load` has returned."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal, new_items: NewItems = SealedInMemory) -> None:
+        """Begin with nothing; the marks, which come to more and more, are kept where `new_items` keeps them."""
         self._journal = journal
-        self._system: set[str] = set()
-        self._deleted: dict[str, int] = {}
+        self._new_items = new_items
+        self._marked: SealedItems = SealedInMemory()
 
     @classmethod
-    async def open(cls, journal: Journal) -> Self:
+    async def open(cls, journal: Journal, new_items: NewItems = SealedInMemory) -> Self:
         """Return the marks that a journal has.
 
         Raises:
             LifebusError: the journal cannot be read.
         """
-        marks = cls(journal)
+        marks = cls(journal, new_items)
         await marks.load()
         return marks
 
@@ -64,22 +74,28 @@ class SessionMarks:
         Raises:
             LifebusError: the journal cannot be read.
         """
+        self._marked = await anyio.to_thread.run_sync(self._new_items)
         async for page in pages_of(self._journal, _STREAM):
             self._apply(page.records)
 
     def kind_of(self, session_id: str) -> SessionKind:
         """Return what a session is; one that nobody marked is a user's."""
-        if session_id in self._deleted:
-            return SessionKind.DELETED
-        return SessionKind.SYSTEM if session_id in self._system else SessionKind.USER
+        marked = self._get(session_id)
+        return SessionKind.USER if marked is None else marked.kind
 
     def deleted_at(self, session_id: str) -> int | None:
         """Return when a session was deleted, in milliseconds since the epoch; None where it was not."""
-        return self._deleted.get(session_id)
+        marked = self._get(session_id)
+        return marked.at_ms if marked is not None and marked.kind is SessionKind.DELETED else None
 
-    def deleted(self) -> Iterable[tuple[str, int]]:
-        """Return the deleted sessions, each with when that was."""
-        return self._deleted.items()
+    def deleted(self) -> Iterator[str]:
+        """Yield the deleted sessions; none may be marked meanwhile."""
+        marked = (_DECODER.decode(body) for _, body in self._marked.in_order())
+        return (one.session_id for one in marked if one.kind is SessionKind.DELETED)
+
+    def _get(self, session_id: str) -> _Marked | None:
+        found = self._marked.get((_STREAM, session_id))
+        return None if found is None else _DECODER.decode(found)
 
     async def mark_deleted(self, session_id: str, at_ms: int) -> None:
         """Record that a session was deleted; the first time counts.
@@ -87,7 +103,7 @@ class SessionMarks:
         Raises:
             LifebusError: it cannot be made durable now.
         """
-        if session_id not in self._deleted:
+        if self.kind_of(session_id) is not SessionKind.DELETED:
             await self._write(_Marked(session_id, at_ms, SessionKind.DELETED))
 
     async def mark_system(self, session_id: str, at_ms: int) -> None:
@@ -99,18 +115,19 @@ class SessionMarks:
         """
         if not session_id or not session_id.isprintable():
             raise InvalidRequest("a session's id is not empty and can be printed", code="bad_identifier")
-        if session_id in self._deleted:
+        kind = self.kind_of(session_id)
+        if kind is SessionKind.DELETED:
             raise session_deleted(session_id)
-        if session_id not in self._system:
+        if kind is SessionKind.USER:
             await self._write(_Marked(session_id, at_ms, SessionKind.SYSTEM))
 
     async def _write(self, marked: _Marked) -> None:
         await append_records(self._journal, [NewRecord(_STREAM, msgspec.msgpack.encode(marked))], self._apply)
 
     def _apply(self, records: Sequence[Record]) -> None:
+        found: dict[str, _Marked] = {}
         for record in records:
-            marked = msgspec.msgpack.decode(record.body, type=_Marked)
-            if marked.kind is SessionKind.DELETED:
-                self._deleted.setdefault(marked.session_id, marked.at_ms)
-            else:
-                self._system.add(marked.session_id)
+            marked = _DECODER.decode(record.body)
+            if marked.changes(found.get(marked.session_id) or self._get(marked.session_id)):
+                found[marked.session_id] = marked
+        self._marked.put(((_STREAM, name), msgspec.msgpack.encode(one)) for name, one in found.items())

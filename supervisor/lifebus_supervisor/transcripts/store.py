@@ -218,7 +218,7 @@ class TranscriptStore:
         """
         streams = await self._journal.streams(STREAM)
         kept = {one.stream.removeprefix(STREAM) for one in streams if one.head > one.floor}
-        return sorted(kept | self._loaded.session_ids() | {name for name, _ in self.marks.deleted()})
+        return sorted(kept | self._loaded.session_ids() | set(self.marks.deleted()))
 
     async def info(self, session_id: str) -> TranscriptInfo:
         """Return how a transcript stands, also that of a deleted session.

@@ -23,6 +23,7 @@ from support.effort import effort
 from support.parts import sessions_of
 from support.running import connected, running_bus, until_answered
 from support.transcripts.boxes import entry
+from support.transports.gateway import running_gateway
 
 FEW = 16
 """What every cache may hold in these tests."""
@@ -41,12 +42,15 @@ BOUNDS = (
     ("lifebus_supervisor.transcripts.endings", "_MAX_LIVE"),
     ("lifebus_supervisor.extensions.session_settings", "MAX_SESSIONS"),
     ("lifebus_broker.ledger.sqlite.records", "_MAX_TIPS"),
+    ("lifebus_broker.signals.order_positions", "RECENT"),
 )
 """The bounds of what is kept by session (docs/reliability.md, "What sessions cost")."""
 
 OTHERS = {
     # grows with the lines of the log, to a bound of its own
     "Daemon.follower._open[]._hashes[].digests",
+    # grows with the signals of all sessions, to `MAX_RANGES`
+    "Daemon.signals._listeners[]>closure>OrderLog._order._lines[]._ranges",
     # timers that were cancelled: asyncio removes them once they are more than fifty, and most
     "Daemon.bus.ledger._loop._scheduled",
 }
@@ -84,7 +88,10 @@ async def tell(daemon: Daemon, number: int) -> None:
     thread = f"app-{number}"
     started = ObservedSignal(thread=thread, event_type="app_server.thread.started", signal=b'{"params":{}}')
     await daemon.signals.record("observer", number + 1, "opencode", [started])
-    await sessions_of(daemon).transcripts.store.upsert(thread, entry("m1", content="said"))
+    transcripts = sessions_of(daemon).transcripts
+    await transcripts.store.upsert(thread, entry("m1", content="said"))
+    await transcripts.marks.mark_system(f"worker-{number}", number)
+    await transcripts.marks.mark_deleted(f"deleted-{number}", number)
 
 
 async def caught_up(daemon: Daemon) -> None:
@@ -122,7 +129,7 @@ def replayed(daemon: Daemon) -> Stores:
 
 
 async def test_nothing_in_memory_grows_with_sessions_that_are_over() -> None:
-    async with running_bus(whole=True) as daemon, connected(daemon) as bus:
+    async with running_gateway(whole=True) as (daemon, _), connected(daemon) as bus:
         calls = HookCalls(daemon.bus, ADAPTERS, 1.0, supervision=daemon.supervisor)
         before, at_start = endless_caches(), large_containers(daemon, 2 * FEW)
         for number in range(SESSIONS):

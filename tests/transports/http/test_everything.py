@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given
 
 import lifebus
+from lifebus_broker.signals.order_positions import KeptPositions
+from lifebus_broker.state.sealed import SealedInMemory
 from lifebus_contract import LifebusError
 from lifebus_contract.jobs import NewJob
 from lifebus_supervisor.daemon.composition import Daemon
@@ -229,7 +231,7 @@ class Kept:
 
 async def ordered(kept: Kept, *notes: tuple[str, str, int], most: int = 1_000) -> SignalOrder:
     """The order of a gateway that begins with what is kept, notes these, and is killed."""
-    order = SignalOrder()
+    order = SignalOrder(KeptPositions(SealedInMemory()))
     log = OrderLog(order, kept, lambda _: None, max_records=most)
     await log.load()
     async with anyio.create_task_group() as tasks:
@@ -237,7 +239,7 @@ async def ordered(kept: Kept, *notes: tuple[str, str, int], most: int = 1_000) -
         for adapter, thread, last in notes:
             log.note(adapter, thread, last)
             with anyio.fail_after(PATIENCE_S):
-                while order.kept.get((adapter, thread), 0) < last:
+                while order.kept.get((adapter, thread)) < last:
                     await anyio.lowlevel.checkpoint()
         tasks.cancel_scope.cancel()
     return order
@@ -280,7 +282,7 @@ async def test_an_order_that_is_shortened_gives_no_place_twice() -> None:
 
 
 def test_what_was_recorded_before_it_was_told_of_is_in_the_order() -> None:
-    order = SignalOrder()
+    order = SignalOrder(KeptPositions(SealedInMemory()))
     order.note("codex", "t", 5, floor=2)
     order.note("codex", "t", 4)
     order.note("codex", "t", 8)

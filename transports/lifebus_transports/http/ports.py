@@ -1,6 +1,6 @@
 """What the gateway needs of the broker: its verbs, and a call whenever something was recorded."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, Literal, Protocol
 
 from msgspec import Struct
@@ -142,6 +142,25 @@ class ReportMaker(Protocol):
         ...
 
 
+class OrderPositions(Protocol):
+    """Up to which number each thread is in the order; every method may block on a disk for a moment.
+
+    Each may raise `LifebusError`: what was kept cannot be read any more.
+    """
+
+    def get(self, thread: tuple[str, str], /) -> int:
+        """Return the number of a thread, given as its adapter and its name; 0 where none is known."""
+        ...
+
+    def put(self, thread: tuple[str, str], number: int, /) -> None:
+        """Keep the number of a thread."""
+        ...
+
+    def items(self) -> Iterator[tuple[tuple[str, str], int]]:
+        """Yield every thread with its number; nothing may be put meanwhile."""
+        ...
+
+
 class Backend(Struct, frozen=True, kw_only=True):
     """The broker that a gateway belongs to.
 
@@ -152,6 +171,7 @@ class Backend(Struct, frozen=True, kw_only=True):
     calls: Calls
     recorded: Recorded
     order: OrderJournal
+    positions: OrderPositions
     kind_of: KindOf
     has_queue: bool
     metrics: Callable[[], str]

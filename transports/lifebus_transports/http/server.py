@@ -82,7 +82,7 @@ async def serving(
     _require_certificate(settings)
     sockets = _listen_again(settings.host, settings.port, last_port)
     port: int = sockets[0].getsockname()[1]
-    order = SignalOrder()
+    order = SignalOrder(backend.positions)
     pages = Pages(backend.calls, tasks, order, backend.order.epoch)
     wakes = Wakes(pages.forget, asyncio.get_running_loop())
     await _keep_order(backend, OrderLog(order, backend.order, wakes.order_changed), tasks)

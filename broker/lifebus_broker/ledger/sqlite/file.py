@@ -16,8 +16,10 @@ from lifebus_broker.ledger.sqlite.file_system import check_file_system
 from lifebus_broker.ledger.sqlite.format import FORMAT, format_of
 from lifebus_broker.ledger.sqlite.reader import Reader
 from lifebus_broker.ledger.sqlite.schema import MISREAD, Durability, executor, open_writer
+from lifebus_broker.ledger.sqlite.sealed_file import new_sealed_items
 from lifebus_broker.ledger.sqlite.store import Store
 from lifebus_broker.ledger.sqlite.watermark import HighWaterMark, watermarks_beside
+from lifebus_broker.state.sealed import SealedItems
 from lifebus_contract import InternalError
 
 BOOT_TAIL: Final = 1000
@@ -49,6 +51,7 @@ class LedgerFile(Struct, frozen=True, kw_only=True):
     durability: Durability
     store: Store
     reader: Reader
+    beside: list[SealedItems] = msgspec.field(default_factory=list[SealedItems])
 
     @property
     def is_kept(self) -> bool:
@@ -60,10 +63,17 @@ class LedgerFile(Struct, frozen=True, kw_only=True):
         """The path of the write-ahead log, where commits wait for it to be synced; None behind a `vfs` of its own."""
         return self.store.connection.filename_wal if self.durability == "full" and self.vfs is None else None
 
+    def new_sealed_items(self) -> SealedItems:
+        """Return a file without a name beside this one, which is closed with it; blocks."""
+        self.beside.append(new_sealed_items(self.path.parent))
+        return self.beside[-1]
+
     def close(self, *, failed: bool = False) -> None:
         """Close both connections, the writing one last, because it tidies up unless the disk `failed`; blocks."""
         self.reader.close()
         self.store.close(failed=failed)
+        for items in self.beside:
+            items.close()
 
 
 async def open_file(path: Path, *, epoch: str, durability: Durability, vfs: str | None) -> LedgerFile:

@@ -48,6 +48,7 @@ from lifebus_broker.ports import (
     Refusal,
     StoredReceipt,
 )
+from lifebus_broker.state.sealed import SealedItems
 from lifebus_contract import BrokerBusy, InternalError
 from lifebus_contract.views import LedgerStatus, SessionHead
 
@@ -209,8 +210,7 @@ class SqliteLedger:
 
     def is_new(self, session: tuple[str, str]) -> bool:
         """Whether no receipt of a session was ever committed (ports.Ledger.is_new)."""
-        found = self._writer.look_now(lambda execute: execute(sql.STREAM, session).fetchall())
-        return found == []
+        return self._writer.look_now(lambda execute: execute(sql.STREAM, session).fetchall()) == []
 
     async def verify(self, *, tail: int | None = None) -> list[str]:
         """Check chain, sequences, keys and heads, of the last `tail` rows or of all; return what is wrong."""
@@ -252,6 +252,10 @@ class SqliteLedger:
         disk.
         """
         self._writer.bound(keep, spare)
+
+    def new_sealed_items(self) -> SealedItems:
+        """Return a file without a name beside this one (ports.Ledger.new_sealed_items)."""
+        return self._file.new_sealed_items()
 
     def open_log(self) -> SqliteLog:
         """Return the log on a connection of its own (ports.Ledger.open_log)."""

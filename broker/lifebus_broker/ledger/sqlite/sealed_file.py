@@ -105,6 +105,10 @@ class SealedInFile:
             other.put(piece)
         return other
 
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
     def _pieces(self) -> Iterator[SealedItem]:
         """Yield what the file holds; each piece is a read of its own, so that none stays open."""
         key = ("", "")

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from lifebus_contract.jobs import ADAPTER
 from lifebus_contract.transcripts import TRANSCRIPT_THREAD
+from lifebus_transports.http.ports import OrderPositions
 
 LineName = Literal["signals", "queue", "transcripts"]
 """What is followed as one line: what app-servers say, the events of the queue, the changes of transcripts."""
@@ -83,10 +84,10 @@ class SignalOrder:
     given to another signal.
     """
 
-    def __init__(self, max_ranges: int = MAX_RANGES) -> None:
-        self.kept: dict[tuple[str, str], int] = {}
-        """Up to which number each thread is in the order, as far as that is durable."""
-        self._known: dict[tuple[str, str], int] = {}
+    def __init__(self, kept: OrderPositions, max_ranges: int = MAX_RANGES) -> None:
+        """Begin with nothing; `kept` is up to which number each thread is in the order, as far as that is durable."""
+        self.kept = kept
+        self._under_way: dict[tuple[str, str], int] = {}
         self._lines = {name: SignalLine(max_ranges) for name in LINES}
         self._noted: list[tuple[str, str, int, int]] = []
 
@@ -97,9 +98,10 @@ class SignalOrder:
     def note(self, adapter: str, thread: str, last: int, *, floor: int = 0) -> None:
         """Note that a thread has signals up to a number, of which those up to `floor` are not kept."""
         # Numbers of a thread have no holes: what was recorded before this was told of came before it, too.
-        first = max(self._known.get((adapter, thread), 0), floor) + 1
+        key = adapter, thread
+        first = max(self._under_way.get(key) or self.kept.get(key), floor) + 1
         if last >= first:
-            self._known[adapter, thread] = last
+            self._under_way[key] = last
             self._noted.append((adapter, thread, first, last))
 
     def take(self, limit: int) -> tuple[ThreadRange, ...]:
@@ -125,8 +127,10 @@ class SignalOrder:
 
     def mark(self, adapter: str, thread: str, last: int) -> None:
         """Take it that a thread is durably in the order up to a number."""
-        for one in (self.kept, self._known):
-            one[adapter, thread] = max(last, one.get((adapter, thread), 0))
+        key = adapter, thread
+        self.kept.put(key, max(last, self.kept.get(key)))
+        if self._under_way.get(key, 0) <= last:
+            self._under_way.pop(key, None)
 
 
 def line_of(adapter: str, thread: str) -> LineName:
