@@ -165,5 +165,7 @@ async def _handle_signals(signals: AsyncIterator[signal.Signals], daemon: Daemon
         if number is signal.SIGUSR1:
             await reload_manifests(daemon.settings, daemon.bus, daemon.supervisor)
             continue
-        _log.info("stopping", signal=number.name)
+        # Before it is said: who reads that the broker stops meets one that takes nothing new.
+        daemon.api.stopping = True
         daemon.halt.stop()
+        _log.info("stopping", signal=number.name)
