@@ -1,6 +1,6 @@
 """What is kept of sessions that ended, by adapter and session: in memory here; a ledger file has a place on the disk.
 
-Where it is kept changes no answer.
+Where it is kept changes no answer.  Others keep what grows with sessions in the same way, by two names of their own.
 """
 
 from collections.abc import Callable, Iterable, Iterator

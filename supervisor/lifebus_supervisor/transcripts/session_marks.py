@@ -58,13 +58,13 @@ class SessionMarks:
         self._marked: SealedItems = SealedInMemory()
 
     @classmethod
-    async def open(cls, journal: Journal, new_items: NewItems = SealedInMemory) -> Self:
-        """Return the marks that a journal has.
+    async def open(cls, journal: Journal) -> Self:
+        """Return the marks that a journal has, kept in memory.
 
         Raises:
             LifebusError: the journal cannot be read.
         """
-        marks = cls(journal, new_items)
+        marks = cls(journal)
         await marks.load()
         return marks
 
