@@ -5,7 +5,7 @@ from unittest.mock import patch
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 
 from lifebus_broker.ledger.sqlite.sealed_file import SealedInFile, new_sealed_items
 from lifebus_broker.signals import order_positions
@@ -27,6 +27,8 @@ def in_file(folder: Path) -> SealedItems:
     return found
 
 
+# The first thread is put away, and comes again.
+@example(puts=[(("a", str(number % (RECENT + 1))), number) for number in range(1, RECENT + 3)])
 @given(puts=st.lists(st.tuples(THREADS, st.integers(0, 2**63 - 1)), max_size=60))
 def test_every_number_is_found_again_and_few_take_memory(folder: Path, puts: list[tuple[tuple[str, str], int]]) -> None:
     others, model = in_file(folder), dict[tuple[str, str], int]()

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from enum import Enum
 from itertools import chain
 from queue import Empty, SimpleQueue
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import apsw
 from msgspec import Struct
@@ -37,9 +37,6 @@ from lifebus_broker.ports import (
 )
 
 T = TypeVar("T")
-
-_LOOK_S: Final = 0.05
-"""How long the thread may sleep while the loop commits: what it does beside appends depends on what was written."""
 
 
 class PendingReceipts(Struct, frozen=True):
@@ -132,7 +129,6 @@ class Writer:
         self._using = threading.Lock()  # who holds it may use the store
         self._broken = False
         self._rows_now = 0  # committed by the loop since the thread looked
-        self._look_at = 0.0
         self._held: Work | None = None
         self._stopping = False
         # not written to until a probe succeeds, where the disk was full at the start already
@@ -192,10 +188,11 @@ class Writer:
             self._using.release()
         # lost where the thread looks just now, which then sees the next commit
         self._rows_now += sum(pending.count for pending in appends)
-        if (now := time.monotonic()) >= self._look_at:
-            self._look_at = now + _LOOK_S
-            self._queue.put(_Order.LOOK)
         return found
+
+    def look(self) -> None:
+        """Have the thread see what `commit_now` wrote: what it does beside appends depends on that."""
+        self._queue.put(_Order.LOOK)
 
     def look_now(self, look: Callable[[Execute], T]) -> T | None:
         """Return what `look` finds in the file where this is called; None where that would wait, or fails."""
