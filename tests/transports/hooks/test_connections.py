@@ -1,5 +1,6 @@
 """Connections of a Unix socket: what is sent and received whole, what a failing `accept` does, what is replaced."""
 
+import asyncio
 import errno
 import socket
 from collections.abc import AsyncIterator
@@ -8,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
+from lifebus_transports.hooks import connections
 from lifebus_transports.hooks.connections import PeerConnection, serve_connections
 from support.patience import PATIENCE_S
-from support.transports.hook_server_box import talk
+from support.transports.hook_server_box import talk, until
 
 MUCH = b"much" * 500_000
 
@@ -74,6 +77,31 @@ async def test_connections_wait_while_there_are_no_descriptors(path: Path, monke
     async with open_echo(path, starved):
         assert await talk(path, b"at last") == b"at last"
     assert len(starved) == 2
+
+
+async def test_a_server_without_descriptors_rests_between_its_tries_and_may_end_meanwhile(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing(monkeypatch, *[errno.EMFILE] * 10_000)
+    monkeypatch.setattr(connections, "_STARVED_S", PATIENCE_S)
+    loop, starved, rests = asyncio.get_running_loop(), list[None](), list[asyncio.TimerHandle]()
+    call_later = loop.call_later
+
+    def note(delay: float, *call: Any) -> asyncio.TimerHandle:
+        timer = call_later(delay, *call)
+        if delay == PATIENCE_S:
+            rests.append(timer)
+        return timer
+
+    async with open_echo(path, starved):
+        monkeypatch.setattr(loop, "call_later", note)
+        with socket.socket(socket.AF_UNIX) as peer:
+            peer.connect(str(path))
+            await until(lambda: len(starved) >= 1)
+            for _ in range(20):  # the connection waits in the kernel, and is not asked for in each turn of the loop
+                await anyio.lowlevel.checkpoint()
+            assert len(starved) == 1
+    assert [rest.cancelled() for rest in rests] == [True]
 
 
 async def test_an_error_of_accept_that_does_not_pass_ends_the_server(
