@@ -15,7 +15,7 @@ import pytest
 from lifebus_broker.ledger.sqlite.file import LedgerFile
 from lifebus_broker.ledger.sqlite.ledger import SqliteLedger
 from lifebus_broker.ledger.sqlite.writing import disk_pace
-from lifebus_broker.ledger.sqlite.writing.commit_queue import LOOK_S, LOOP_ROWS
+from lifebus_broker.ledger.sqlite.writing.commit_queue import LOOP_ROWS, WAKE_S
 from lifebus_broker.ledger.sqlite.writing.disk_pace import DiskPace
 from lifebus_broker.ledger.sqlite.writing.writer import Writer
 from lifebus_broker.ports import AppendResult, NewRecord, Record, Refusal, StoredReceipt
@@ -119,29 +119,29 @@ async def test_what_one_turn_of_the_loop_brings_is_one_commit_of_the_loop(tmp_pa
 
 
 @pytest.mark.usefixtures("quick")
-async def test_the_thread_looks_once_at_many_commits_of_the_loop_and_not_while_they_are_answered(
+async def test_the_thread_is_woken_once_for_many_commits_of_the_loop_and_not_while_they_are_answered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looks, due = list[Writer](), list[tuple[float, Callable[[], None]]]()
+    woken, due = list[Writer](), list[tuple[float, Callable[[], None]]]()
 
-    def look(writer: Writer) -> None:
-        looks.append(writer)
+    def wake(writer: Writer) -> None:
+        woken.append(writer)
 
     def call_later(delay: float, callback: Callable[[], None]) -> None:
         due.append((delay, callback))
 
-    monkeypatch.setattr(Writer, "look", look)
+    monkeypatch.setattr(Writer, "wake", wake)
     async with opened(tmp_path) as box:
         with monkeypatch.context() as patch:
             patch.setattr(asyncio.get_running_loop(), "call_later", call_later)
-            for number in range(4):
+            for number in range(3):
                 await recorded(box.ledger, [entry(number)])
-                if number == 2:
-                    assert [delay for delay, _ in due] == [LOOK_S], "once for three commits"
-                    assert looks == []
-                    due.pop()[1]()
-                    assert len(looks) == 1
-        assert [delay for delay, _ in due] == [LOOK_S], "again for the fourth"
+            assert [delay for delay, _ in due] == [WAKE_S], "once for three commits"
+            assert woken == []
+            due.pop()[1]()
+            assert len(woken) == 1
+            await recorded(box.ledger, [entry(3)])
+        assert [delay for delay, _ in due] == [WAKE_S], "again for the fourth"
         assert box.committers() == {LOOP}
 
 

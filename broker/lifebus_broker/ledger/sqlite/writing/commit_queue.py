@@ -24,8 +24,8 @@ LOOP_ROWS: Final = 512
 LOOP_WEIGHT: Final = 524_288
 """Most estimated bytes that the loop commits at once."""
 
-LOOK_S: Final = 0.05
-"""How long after a commit of the loop the thread looks at it: sooner, it would get in the way of the answers."""
+WAKE_S: Final = 0.05
+"""How long after a commit of the loop the thread is woken for it: sooner, it would get in the way of the answers."""
 
 
 class CommitQueue:
@@ -46,7 +46,7 @@ class CommitQueue:
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[PendingAppend] = deque()
         self._in_thread = 0  # how much the thread was given and has not reported
-        self._is_due = self._is_look_due = False
+        self._is_due = self._is_wake_due = False
 
     def submit(self, work: Work) -> None:
         """Take an append or a task in its turn; never waits, and nothing is called before a later turn of the loop."""
@@ -109,14 +109,14 @@ class CommitQueue:
             self.hand_over()
             return
         self._committed(*found)
-        if not self._is_look_due:
-            self._is_look_due = True
-            self._loop.call_later(LOOK_S, self._look)
+        if not self._is_wake_due:
+            self._is_wake_due = True
+            self._loop.call_later(WAKE_S, self._wake)
         self._schedule()
 
-    def _look(self) -> None:
-        self._is_look_due = False
-        self._writer.look()
+    def _wake(self) -> None:
+        self._is_wake_due = False
+        self._writer.wake()
 
     def _take_some(self) -> list[PendingAppend]:
         """Take as much as the loop may commit at once, from the first on."""

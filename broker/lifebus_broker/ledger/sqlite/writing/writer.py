@@ -89,7 +89,7 @@ class _Order(Enum):
     """What the thread is told beside work: to end, or to see what is to be done beside appends."""
 
     END = 0
-    LOOK = 1
+    WAKE = 1
 
 
 class Reports(Struct, frozen=True):
@@ -190,9 +190,9 @@ class Writer:
         self._rows_now += sum(pending.count for pending in appends)
         return found
 
-    def look(self) -> None:
+    def wake(self) -> None:
         """Have the thread see what `commit_now` wrote: what it does beside appends depends on that."""
-        self._queue.put(_Order.LOOK)
+        self._queue.put(_Order.WAKE)
 
     def look_now(self, look: Callable[[Execute], T]) -> T | None:
         """Return what `look` finds in the file where this is called; None where that would wait, or fails."""
