@@ -18,6 +18,7 @@ from lifebus_broker.state.stores import Stores, dump_stores, load_stores, reduce
 from lifebus_contract import InternalError
 from support.effort import effort
 from support.histories import history, lines_of, replayed
+from support.leftovers import descriptors
 
 KEYS = st.tuples(
     st.sampled_from(["claude", "codex"]), st.sampled_from(["", "a", "b\x00c", "é", "\U0001f680", "\uffdc"])
@@ -105,6 +106,17 @@ def test_what_a_full_disk_does_not_take_is_kept_in_memory(tmp_path: Path) -> Non
     assert list(kept.in_order()) == [*items[:3], *items[4:]]
     assert kept.get(items[1_999][0]) == items[1_999][1]
     assert kept.get(items[3][0]) is None
+
+
+def test_what_a_disk_does_not_let_go_is_forgotten_in_memory_and_the_file_is_closed(tmp_path: Path) -> None:
+    items = [(("codex", "s1"), b"one"), (("codex", "s2"), b"two")]
+    kept = filled(tmp_path, items)
+    assert [name for name in descriptors().values() if name.startswith(str(tmp_path))] != []
+    with patch.object(sealed_file, "_DROP", "DELETE FROM nothing WHERE ? = ?"):
+        kept.drop(items[0][0])
+    assert list(kept.in_order()) == items[1:]
+    assert len(kept) == 1
+    assert [name for name in descriptors().values() if name.startswith(str(tmp_path))] == []
 
 
 def test_a_copy_shares_nothing(tmp_path: Path) -> None:
