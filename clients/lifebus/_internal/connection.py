@@ -205,6 +205,8 @@ class Connection:
         # For good: libzmq may or may not try again after a refusal, and must not send later what is refused now.
         self._reader.close()
         self._socket.close(linger=0)
+        # At once: a closed socket that tries again, and finds a gate that has no time for it, has libzmq abort us.
+        self._gate.close()
         self._fail_pending(self._stranger)
 
     def _fail_pending(self, fault: LifebusError) -> None:

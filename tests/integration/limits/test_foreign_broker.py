@@ -3,6 +3,8 @@
 import asyncio
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,6 +22,26 @@ from support.patience import PATIENCE_S
 from support.running import connected, running_bus, short_directory
 
 pytestmark = needs_root
+
+_STANDS_STILL = """
+import asyncio, sys, threading, zmq
+from pathlib import Path
+from lifebus._internal.connection import Connection
+from lifebus_contract import LifebusError
+from lifebus_transports.messages.common import Nothing
+
+async def main():
+    connection = Connection(zmq.Context(), Path(sys.argv[1]))
+    try:
+        await connection.ask("status", Nothing(), Nothing, timeout=60)
+    except LifebusError as fault:
+        threading.Event().wait(0.5)  # longer than a socket waits before it connects anew
+        print(fault.code)
+    connection.close()
+    connection.context.destroy(linger=0)
+
+asyncio.run(main())
+"""
 
 Place = Callable[[Path], Path]
 """Makes a runtime directory in which no broker is to be believed, and returns it."""
@@ -114,6 +136,16 @@ def test_an_observer_passes_nothing_on_and_leaves_the_end_to_the_next_broker(pla
     assert forged.got_nothing
     (call,) = box.final_calls()
     assert json.loads(call.stdin)["missed_messages"] > 0
+
+
+def test_a_client_that_stands_still_as_it_meets_a_broker_of_another_lives(base: Path) -> None:
+    """Whatever keeps its loop meanwhile: libzmq ends a process whose gate stands open behind a socket that closes."""
+    runtime_dir = socket_of_another(base)
+    with forged_broker(runtime_dir) as forged:
+        command = [sys.executable, "-c", _STANDS_STILL, str(runtime_dir)]
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "foreign_broker\n", "")
+    assert forged.got_nothing
 
 
 def test_a_hook_asks_who_may_enter_the_directory(base: Path) -> None:

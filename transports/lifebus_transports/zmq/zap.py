@@ -34,7 +34,8 @@ class UserGate:
     """Answers ZAP requests of one context; `refused` counts the peers it turned away.
 
     Open it before any socket binds or connects, and close it after the last has closed.  `on_refused` is called with
-    the address of each peer that is turned away, `on_admitted` at each connection with a peer that is not.
+    the address of each peer that is turned away, before libzmq is told, and may close the gate; `on_admitted` at each
+    connection with a peer that is not.
     """
 
     def __init__(
@@ -69,14 +70,16 @@ class UserGate:
         # A request that cannot be read is refused like a stranger: libzmq waits for some answer.
         if user is None:
             self.refused += 1
+            if self._on_refused is not None:
+                self._on_refused(address)
             reply = [b"1.0", request_id, b"400", b"not admitted", b"", b""]
         else:
             # Each connection gets an id of its own, which libzmq puts beside each of its messages.
             connection = f"{user}:{next(self._connections)}"
             reply = [b"1.0", request_id, b"200", b"OK", connection.encode(), b""]
+        if self._socket.closed:
+            return
         self._socket.send_multipart(reply)
         self._reader.poke()
-        if user is None and self._on_refused is not None:
-            self._on_refused(address)
         if user is not None and self._on_admitted is not None:
             self._on_admitted()
