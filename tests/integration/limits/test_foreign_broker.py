@@ -33,7 +33,7 @@ from lifebus_transports.messages.common import Nothing
 async def main():
     connection = Connection(zmq.Context(), Path(sys.argv[1]))
     try:
-        await connection.ask("status", Nothing(), Nothing, timeout=60)
+        await connection.ask("status", Nothing(), Nothing, timeout=float(sys.argv[2]))
     except LifebusError as fault:
         threading.Event().wait(0.5)  # longer than a socket waits before it connects anew
         print(fault.code)
@@ -142,7 +142,7 @@ def test_a_client_that_stands_still_as_it_meets_a_broker_of_another_lives(base: 
     """Whatever keeps its loop meanwhile: libzmq ends a process whose gate stands open behind a socket that closes."""
     runtime_dir = socket_of_another(base)
     with forged_broker(runtime_dir) as forged:
-        command = [sys.executable, "-c", _STANDS_STILL, str(runtime_dir)]
+        command = [sys.executable, "-c", _STANDS_STILL, str(runtime_dir), str(PATIENCE_S)]
         ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "foreign_broker\n", "")
     assert forged.got_nothing
